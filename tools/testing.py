@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`build.py test`: lint, then the suites of tests on each Blender, then one line that sums up."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from .common import (
+    BLENDERS,
+    BUILD,
+    ROOT,
+    BlenderVersion,
+    BuildError,
+    clean_environment,
+    executable_in,
+    heading,
+    host_platform,
+    say,
+)
+from .environments import Environment, blender_environment, lint_environment
+from .extension_zip import build_zip, unpacked_wheels
+from .profiles import make_profile, profile_environment
+
+STEPS = ("lint", "unit", "blender", "package")
+# Suites with a folder of their own; all other tests are "unit": they need no Blender.
+# The tests in gui/ need a Blender with a window, see there.
+FOLDERS = {"blender": "tests/blender", "package": "tests/package"}
+NO_TESTS_COLLECTED = 5
+
+
+@dataclass
+class Tally:
+    """What has run so far."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, title: str, result: str, *, passed: int, failed: int, skipped: int = 0) -> None:
+        """Counts one step and keeps its closing line."""
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+        self.lines.append(f"{title}: {result}")
+
+
+def _run_check(command: Sequence[str | Path]) -> int:
+    return subprocess.run(
+        [str(part) for part in command],
+        check=False,
+        cwd=ROOT,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+    ).returncode
+
+
+def run_lint(tally: Tally) -> None:
+    """Ruff and mypy; each counts as one test."""
+    folder = lint_environment().folder
+    ruff, mypy = executable_in(folder, "ruff"), executable_in(folder, "mypy")
+    for title, command in (
+        ("ruff check", [ruff, "check", "--quiet", "."]),
+        ("ruff format", [ruff, "format", "--check", "--quiet", "."]),
+        ("mypy", [mypy]),
+    ):
+        heading(title)
+        status = _run_check(command)
+        say("clean" if status == 0 else f"failed (exit status {status})")
+        result = "1 passed" if status == 0 else "1 failed"
+        tally.add(title, result, passed=int(status == 0), failed=int(status != 0))
+
+
+def _counts(report: Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped tests of a JUnit report."""
+    passed = failed = skipped = 0
+    for suite in ElementTree.parse(report).getroot().iter("testsuite"):
+        bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skips = int(suite.get("skipped", 0))
+        passed += int(suite.get("tests", 0)) - bad - skips
+        failed += bad
+        skipped += skips
+    return passed, failed, skipped
+
+
+def run_pytest(
+    title: str,
+    environment: Environment,
+    variables: dict[str, str],
+    arguments: Sequence[str],
+    tally: Tally,
+    *,
+    may_be_empty: bool,
+) -> None:
+    """Runs pytest once and counts its results."""
+    heading(title)
+    report = BUILD / "reports" / (re.sub(r"\W+", "-", title) + ".xml")
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        [
+            str(environment.python),
+            *("-m", "pytest", f"--junitxml={report}"),
+            *("-o", f"cache_dir={BUILD / 'pytest' / environment.name}"),
+            *arguments,
+        ],
+        cwd=ROOT,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+    )
+    closing = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        if re.match(r"(=+ )?(\d+ \w+|no tests ran).* in [\d.]+s", line):
+            closing = line.strip().strip("= ")
+    status = process.wait()
+    passed, failed, skipped = _counts(report) if report.is_file() else (0, 0, 0)
+    if status == NO_TESTS_COLLECTED and may_be_empty:
+        failed = 0
+    elif status != 0 and failed == 0:
+        failed = 1
+        closing = f"{closing}, pytest ended with status {status}".strip(", ")
+    tally.add(title, closing, passed=passed, failed=failed, skipped=skipped)
+
+
+def _unit_variables(environment: Environment) -> dict[str, str]:
+    """Tests without Blender import the checkout, and Taichi from the unpacked wheels."""
+    return clean_environment(
+        {
+            "PYTHONPATH": str(unpacked_wheels(environment)),
+            "TAICHI_CLOTH_TEST_CACHE": str(BUILD / "kernels"),
+        }
+    )
+
+
+def _run_suites(
+    blender: BlenderVersion,
+    steps: Sequence[str],
+    arguments: Sequence[str],
+    zips: dict[str, Path],
+    tally: Tally,
+) -> None:
+    """Runs one Blender's suites.
+
+    Raises:
+        BuildError: its environment, the zip or the profile could not be made.
+    """
+    suites = [suite for suite in blender.suites if suite in steps]
+    if not suites:
+        return
+    heading(f"Blender {blender.name}: environment and zip")
+    environment = blender_environment(blender)
+    cache = {"TAICHI_CLOTH_TEST_CACHE": str(BUILD / "kernels")}
+    if "unit" not in suites or len(suites) > 1:
+        if not zips:
+            zips["host"] = build_zip(host_platform(), environment)
+    for suite in suites:
+        if suite == "unit":
+            variables = _unit_variables(environment)
+            others = [*FOLDERS.values(), "tests/gui"]
+            selection = ["tests", *(f"--ignore={other}" for other in others)]
+        elif suite == "blender":
+            variables = {**make_profile(f"test-{blender.name}", zips["host"], environment), **cache}
+            selection = [FOLDERS[suite]]
+        else:
+            # These tests make profiles of their own.
+            nowhere = BUILD / "profile" / "unused"
+            variables = profile_environment(nowhere, zips["host"])
+            selection = [FOLDERS[suite]]
+        run_pytest(
+            f"{suite} on bpy {blender.name}",
+            environment,
+            variables,
+            [*selection, *arguments],
+            tally,
+            may_be_empty=bool(arguments),
+        )
+
+
+def run_tests(only: Sequence[str], bpy: Sequence[str], arguments: Sequence[str]) -> int:
+    """Runs everything asked for.
+
+    Args:
+        only: names of STEPS; empty for all.
+        bpy: names of Blender versions; empty for all.
+        arguments: passed on to pytest.
+
+    Returns:
+        The exit status: 0 when all passed and something ran.
+    """
+    began = time.monotonic()
+    steps = list(only) or list(STEPS)
+    tally = Tally()
+    zips: dict[str, Path] = {}
+    chosen = [blender for blender in BLENDERS if not bpy or blender.name in bpy]
+    # The package suite of each Blender comes after the longer suites of all.
+    parts = [[s for s in steps if s in ("unit", "blender")], [s for s in steps if s == "package"]]
+    if "lint" in steps:
+        try:
+            run_lint(tally)
+        except BuildError as error:
+            say(str(error))
+            tally.add("lint", str(error), passed=0, failed=1)
+    for part in parts:
+        for blender in chosen:
+            try:
+                _run_suites(blender, part, arguments, zips, tally)
+            except BuildError as error:
+                say(str(error))
+                tally.add(f"Blender {blender.name}", str(error), passed=0, failed=1)
+    heading(f"Results after {time.monotonic() - began:.0f} s")
+    for line in tally.lines:
+        say(line)
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    say(f"\n{tally.passed} passed, {tally.failed} failed{skipped}")
+    return 0 if tally.failed == 0 and tally.passed > 0 else 1
