@@ -110,7 +110,11 @@ def _missing_libraries(environment: Environment) -> list[str]:
     if module is None:
         return []
     listing = subprocess.run(
-        ["ldd", str(module)], check=False, stdout=subprocess.PIPE, encoding="utf-8", errors="replace"
+        ["ldd", str(module)],
+        check=False,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
     ).stdout
     return sorted(set(re.findall(r"^\s*(\S+) => not found", listing, re.MULTILINE)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes the zips that Blender installs: fetches the wheels, stages a flat tree, builds, validates."""
+"""Makes the zips that Blender installs: fetches wheels, stages a flat tree, builds, validates."""
 
 from __future__ import annotations
 

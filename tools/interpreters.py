@@ -92,7 +92,7 @@ def _probe(command: list[str], version: str) -> Path | None:
     return Path(lines[1])
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def find_interpreter(version: str) -> Path | None:
     """The first CPython of that version (such as "3.11") that runs here, or None."""
     tried: set[tuple[str, ...]] = set()

@@ -66,11 +66,12 @@ def run_lint(tally: Tally) -> None:
     """Ruff and mypy; each counts as one test."""
     folder = lint_environment().folder
     ruff, mypy = executable_in(folder, "ruff"), executable_in(folder, "mypy")
-    for title, command in (
-        ("ruff check", [ruff, "check", "--quiet", "."]),
+    checks: list[tuple[str, list[str | Path]]] = [
+        ("ruff check", [ruff, "check", "."]),
         ("ruff format", [ruff, "format", "--check", "--quiet", "."]),
         ("mypy", [mypy]),
-    ):
+    ]
+    for title, command in checks:
         heading(title)
         status = _run_check(command)
         say("clean" if status == 0 else f"failed (exit status {status})")
@@ -164,9 +165,8 @@ def _run_suites(
     heading(f"Blender {blender.name}: environment and zip")
     environment = blender_environment(blender)
     cache = {"TAICHI_CLOTH_TEST_CACHE": str(BUILD / "kernels")}
-    if "unit" not in suites or len(suites) > 1:
-        if not zips:
-            zips["host"] = build_zip(host_platform(), environment)
+    if suites != ["unit"] and not zips:
+        zips["host"] = build_zip(host_platform(), environment)
     for suite in suites:
         if suite == "unit":
             variables = _unit_variables(environment)
