@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a bake that stopped early can go on."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..engine.model import ClothState
+from . import pc2, sidecar
+from .arrays import JobError
+from .checkpoint import read_state
+from .files import BakeFiles, settle
+from .job import Job, JobCloth, read_job
+from .storage import CacheError, LockedError
+
+
+@dataclass(frozen=True)
+class ResumePlan:
+    """What a bake goes on from.
+
+    Attributes:
+        frame: the last frame kept; the next one is simulated first.
+        state: of the engine at that frame.
+        files: of each cloth: what to append to.
+    """
+
+    frame: int
+    state: ClothState
+    files: tuple[BakeFiles, ...]
+
+
+def plan_resume(folder: Path | str, job: Job) -> ResumePlan:
+    """Find the checkpoint and check that it fits the job and the frames on disk.
+
+    Whatever a kill left half-done is settled first, so no worker may be writing.
+
+    Raises:
+        JobError: there is nothing to resume, or it does not fit. The text says why.
+        CacheError: the disk refuses.
+    """
+    for cloth in job.cloths:
+        with suppress(LockedError):  # then the part is complete and goes on waiting
+            settle(cloth.pc2)
+    found = read_state(folder)
+    if found is None:
+        raise JobError(f'"{folder}" has no checkpoint to resume from. Bake again from the start.')
+    frame, state = found
+    vertices = sum(cloth.part.mesh.vertex_count for cloth in job.cloths)
+    if not job.frame_start <= frame <= job.frame_end or len(state.positions) != vertices:
+        raise JobError(
+            f'The checkpoint in "{folder}" (frame {frame}, {len(state.positions)} vertices) does '
+            "not fit the job. Bake again from the start."
+        )
+    return ResumePlan(frame, state, tuple(_target(job, cloth, frame) for cloth in job.cloths))
+
+
+def resume_frame(folder: Path | str) -> int | None:
+    """Return the last frame that Resume would keep, or None if there is nothing to resume.
+
+    None too where nothing is left to simulate and the result is in its place. Settles what a
+    kill left half-done, so no worker may be writing.
+    """
+    try:
+        job = read_job(folder)
+        plan = plan_resume(folder, job)
+    except CacheError:
+        return None
+    finals = tuple(BakeFiles(Path(cloth.pc2)) for cloth in job.cloths)
+    return None if plan.frame == job.frame_end and plan.files == finals else plan.frame
+
+
+def _target(job: Job, cloth: JobCloth, frame: int) -> BakeFiles:
+    final = BakeFiles(Path(cloth.pc2))
+    files = final.part if final.part.pc2.exists() else final
+    header = pc2.read_header(files.pc2, cloth.part.mesh.vertex_count)
+    known = sidecar.read(files.sidecar)
+    belongs = (
+        known.uid == cloth.uid
+        and known.topology_hash == cloth.topology_hash
+        and known.settings_hash == job.settings_hash
+        and known.frame_first == job.frame_start == round(header.start)
+        and (not known.complete or frame == job.frame_end)
+        and header.count > frame - job.frame_start
+    )
+    if not belongs:
+        raise JobError(
+            f'"{files.pc2}" does not belong to the bake of "{cloth.part.name}" that was stopped '
+            f"at frame {frame}. Bake again from the start."
+        )
+    return files
