@@ -43,8 +43,8 @@ def profile_environment(folder: Path, zip_file: Path) -> dict[str, str]:
 def make_profile(name: str, zip_file: Path, environment: Environment) -> dict[str, str]:
     """Makes a clean profile, installs the zip and enables it.
 
-    Only the extension's own user folder (the compiled kernels) is carried over from the profile
-    of the same name before, as Blender does when an extension is updated.
+    Only the kernels that the extension has compiled are carried over from the profile of the same
+    name before, as they survive when an extension is updated.
 
     Returns:
         The environment of a process that uses the profile.
@@ -53,15 +53,15 @@ def make_profile(name: str, zip_file: Path, environment: Environment) -> dict[st
         BuildError: Blender did not install or enable it.
     """
     folder = BUILD / "profile" / name
-    kept = BUILD / "profile" / f"{name}.user"
-    user = folder / "extensions" / ".user"
-    if user.is_dir() and not kept.exists():
-        os.replace(user, kept)
+    kept = BUILD / "profile" / f"{name}.kernels"
+    kernels = folder / "extensions" / ".user" / REPOSITORY / EXTENSION_ID / "kernels"
+    if kernels.is_dir() and not kept.exists():
+        os.replace(kernels, kept)
     if folder.exists():
         shutil.rmtree(folder)
-    user.parent.mkdir(parents=True)
+    kernels.parent.mkdir(parents=True)
     if kept.is_dir():
-        os.replace(kept, user)
+        os.replace(kept, kernels)
     variables = profile_environment(folder, zip_file)
     run(
         [environment.python, "-c", INSTALL_SCRIPT, zip_file],
