@@ -61,12 +61,12 @@ def registered() -> dict[str, list[str]]:
         ),
         "operators": sorted(dir(bpy.ops.taichi_cloth)),
         "properties": sorted(
-            f"{owner}.{name}"
+            f"{owner}.{prop.identifier}"
             for owner in (
                 *("Object", "Scene", "Mesh", "WindowManager", "Collection", "World", "Action"),
                 *("Material", "Screen", "MeshCacheModifier", "Window", "WorkSpace"),
             )
-            for name in getattr(bpy.types, owner).bl_rna.properties.keys()
+            for prop in getattr(bpy.types, owner).bl_rna.properties
         ),
         "handlers": sorted(
             f"{kind}: {handler.__module__}.{handler.__qualname__}"
