@@ -176,7 +176,7 @@ def _stage(platform: str, environment: Environment, folder: Path) -> None:
         [wheel.file_name for wheel in wheels],
         sorted(files),
     )
-    (folder / MANIFEST.name).write_text(manifest, encoding="utf-8", newline="\n")
+    (folder / MANIFEST.name).write_bytes(manifest.encode("utf-8"))
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(0o644)
