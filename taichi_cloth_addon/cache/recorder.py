@@ -6,14 +6,43 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import numpy.typing as npt
 
 from . import sidecar
+from .arrays import JobError
 from .files import BakeFiles, consolidate, promote
 from .pc2 import Pc2Writer
 from .sidecar import FrameStatistics, Sidecar, StatisticsLog
 
 MAX_WARNINGS = 50
+SINGULAR = 1e-12
+"""Smallest ratio of an object's scales along its axes at which its matrix can be inverted."""
+
+Array = npt.NDArray[np.float64]
+
+
+def to_local(positions: Array, matrix: Array, frame: int, name: str) -> Array:
+    """Return positions in the space of an object's mesh.
+
+    Args:
+        positions: (V, 3) world space, m.
+        matrix: (4, 4) from the object's space to the world.
+        frame: for the message.
+        name: of the object, for the message.
+
+    Raises:
+        JobError: the matrix cannot be inverted.
+    """
+    linear = matrix[:3, :3]
+    scales = np.linalg.svd(linear, compute_uv=False)
+    if not scales[-1] > SINGULAR * scales[0]:
+        raise JobError(
+            f'Frame {frame}: "{name}" is scaled to zero along an axis, so its shape cannot be '
+            "stored. Give it and its parents a scale other than 0 in the whole frame range."
+        )
+    local: Array = (positions - matrix[:3, 3]) @ np.linalg.inv(linear).T
+    return local
 
 
 class Recorder:
@@ -73,23 +102,28 @@ class Recorder:
         try:
             log = StatisticsLog(files.log, kept)
             head = replace(head, frame_last=last, warnings=old.warnings, complete=False)
+            if not head.device:
+                head = replace(head, device=old.device)
             sidecar.write_running(files.sidecar, head)
         except BaseException:
             writer.close()
             raise
         return cls(files, writer, log, head)
 
-    def append(self, positions: npt.ArrayLike, statistics: FrameStatistics) -> None:
-        """Write the next frame and its statistics.
+    def append(self, positions: Array, matrix: Array, statistics: FrameStatistics) -> None:
+        """Write the next frame, in the object's space, and its statistics.
 
         Args:
-            positions: (V, 3), object space.
+            positions: (V, 3) world space, m.
+            matrix: (4, 4) from the object's space to the world at that frame.
             statistics: of that frame.
 
         Raises:
-            CacheError: not finite, or the disk refuses; the frames before stay intact.
+            JobError: the matrix cannot be inverted.
+            CacheError: not finite, or the disk refuses. The frames before stay intact.
         """
-        self._writer.append(positions)
+        name = self._sidecar.object_name
+        self._writer.append(to_local(positions, matrix, statistics.frame, name))
         self._log.append(statistics)
         self._sidecar = replace(self._sidecar, frame_last=statistics.frame)
 

@@ -29,13 +29,16 @@ class ResumePlan:
     files: tuple[BakeFiles, ...]
 
 
-def plan_resume(folder: Path | str, job: Job) -> ResumePlan:
+def plan_resume(folder: Path | str, job: Job) -> ResumePlan | None:
     """Find the checkpoint and check that it fits the job and the frames on disk.
 
     Whatever a kill left half-done is settled first, so no worker may be writing.
 
+    Returns:
+        The plan, or None if no frame was finished yet.
+
     Raises:
-        JobError: there is nothing to resume, or it does not fit. The text says why.
+        JobError: the checkpoint does not fit. The text says why.
         CacheError: the disk refuses.
     """
     for cloth in job.cloths:
@@ -43,7 +46,7 @@ def plan_resume(folder: Path | str, job: Job) -> ResumePlan:
             settle(cloth.pc2)
     found = read_state(folder)
     if found is None:
-        raise JobError(f'"{folder}" has no checkpoint to resume from. Bake again from the start.')
+        return None
     frame, state = found
     vertices = sum(cloth.part.mesh.vertex_count for cloth in job.cloths)
     if not job.frame_start <= frame <= job.frame_end or len(state.positions) != vertices:
@@ -64,6 +67,8 @@ def resume_frame(folder: Path | str) -> int | None:
         job = read_job(folder)
         plan = plan_resume(folder, job)
     except CacheError:
+        return None
+    if plan is None:
         return None
     finals = tuple(BakeFiles(Path(cloth.pc2)) for cloth in job.cloths)
     return None if plan.frame == job.frame_end and plan.files == finals else plan.frame

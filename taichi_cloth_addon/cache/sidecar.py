@@ -8,12 +8,14 @@ the same answer at any moment.
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ..engine.solver import StepReport
 from .storage import CacheError, explain, read_json, write_atomically, write_json
 
 VERSION = 1
@@ -46,6 +48,29 @@ class FrameStatistics:
     residual: float | None = None
     worst_strain: float | None = None
     explicit_share: float | None = None
+
+    @classmethod
+    def of(cls, frame: int, seconds: float, report: StepReport | None) -> Self:
+        """Return the statistics of a frame from the solver's report.
+
+        Numbers that are not finite become None, because JSON has no such numbers.
+        """
+        if report is None:
+            return cls(frame, seconds)
+        return cls(
+            frame=frame,
+            seconds=seconds,
+            integrator=report.integrator.value,
+            substeps=int(report.substeps),
+            iterations=int(report.iterations),
+            residual=_finite(report.residual),
+            worst_strain=_finite(report.worst_strain),
+            explicit_share=_finite(report.explicit_share),
+        )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
