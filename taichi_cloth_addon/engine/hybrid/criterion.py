@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which springs may be explicit at a given step, and the longest stable explicit step.
+
+With springs split into explicit (E) and implicit (I) ones the step is stable if
+
+    h² K_E + 2 h C_E <= 4 M + h² K_I + 2 h C_I         (as symmetric matrices).
+
+Dropping the implicit side and bounding each spring by its two ends gives a sufficient test
+that each vertex makes alone:
+
+    lambda_max( sum over s in E(i) of (1 + t) (h² K_s + 2 h C_s) ) <= 4 m_i
+
+with t = 1 between free vertices and t = 0 against a fixed one, K_s = a 1 + (k - a) d d^T,
+a = max(0, k (1 - l / L)). A spring is explicit only if both its ends allow it, so that forces
+stay equal and opposite. Bending enters with the absolute row sums of its matrix (Gershgorin).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..bending import hinge_weights
+from ..model import ClothModel
+from ..rows import curved_mask
+from ..springs import SpringKind
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+# Share of the bound that is used: the shape changes within a step, and the a + b + c >= 0
+# condition of the analysis (compressed springs) is not covered.
+SAFETY = 0.8
+_SHORTEST = 1e-12
+# Cheapest to give up first: bending, then flexion, shear, stretch.
+_ORDER = (SpringKind.FLEXION, SpringKind.SHEAR, SpringKind.STRUCTURAL)
+
+
+@dataclass(frozen=True)
+class Marking:
+    """The outcome of the criterion.
+
+    Attributes:
+        spring: (S,) springs that are explicit.
+        hinge: (H,) bending elements that are explicit.
+        load: (V,) the left side of the test over 4 m_i, for what is explicit.
+    """
+
+    spring: Mask
+    hinge: Mask
+    load: Array
+
+    @property
+    def explicit_share(self) -> float:
+        """Share of all springs and bending elements that is explicit."""
+        total = len(self.spring) + len(self.hinge)
+        return float(self.spring.sum() + self.hinge.sum()) / max(total, 1)
+
+
+@dataclass(frozen=True)
+class _Tensors:
+    """Stiffness and damping tensors of springs: (S, 3, 3) each."""
+
+    stiffness: Array
+    damping: Array
+
+
+def mark(model: ClothModel, positions: Array, h: float, safety: float = SAFETY) -> Marking:
+    """Mark what may be explicit with steps of ``h`` seconds at the shape ``positions``."""
+    network = model.network
+    tensors = _spring_tensors(model, positions)
+    step = h * h * tensors.stiffness + 2.0 * h * tensors.damping
+    budget = safety * 4.0 * model.mass
+    budget[model.fixed] = np.inf
+    weights = _end_weights(model)
+
+    hinge_load = _hinge_loads(model, h)
+    load = _sum_hinges(model, hinge_load)
+    hinge = (load <= budget)[model.hinges.vertices].all(axis=1)
+    # The curved part of a hinge is evaluated in the implicit part alone.
+    hinge &= ~curved_mask(model.hinges)
+    load = _sum_hinges(model, hinge_load * hinge[:, None])
+    matrix = load[:, None, None] * np.eye(3)
+
+    spring = np.zeros(len(network.vertices), dtype=bool)
+    for kind in _ORDER:
+        chosen = network.kind == kind
+        trial = matrix + _sum_springs(model, step, weights, chosen)
+        passes = _largest_eigenvalue(trial) <= budget
+        chosen &= passes[network.vertices].all(axis=1)
+        spring |= chosen
+        matrix = matrix + _sum_springs(model, step, weights, chosen)
+    share = _largest_eigenvalue(matrix) / (4.0 * model.mass)
+    share[model.fixed] = 0.0
+    return Marking(spring, hinge, share)
+
+
+def stable_step(model: ClothModel, positions: Array, safety: float = SAFETY) -> float:
+    """Longest step (s) at which everything may be explicit; infinity without forces."""
+    free = ~model.fixed
+    if not free.any():
+        return float("inf")
+    tensors = _spring_tensors(model, positions)
+    weights = _end_weights(model)
+    everything = np.ones(len(model.network.vertices), dtype=bool)
+    k = _largest_eigenvalue(_sum_springs(model, tensors.stiffness, weights, everything))
+    c = _largest_eigenvalue(_sum_springs(model, tensors.damping, weights, everything))
+    sums = _bending_row_sums(model)
+    k = (k + sums)[free]
+    c = (c + sums * model.bend_rate)[free]
+    pin_k = np.zeros(model.vertex_count)
+    pin_c = np.zeros(model.vertex_count)
+    pin_k[model.pin_vertices] = model.pin_stiffness
+    pin_c[model.pin_vertices] = model.pin_damping
+    k += pin_k[free]
+    c += pin_c[free]
+    # h² k + 2 h c = 4 m s
+    right = 4.0 * safety * model.mass[free]
+    root = np.sqrt(c * c + right * k)
+    with np.errstate(divide="ignore"):
+        steps = right / (c + root)
+    return float(np.min(steps, initial=np.inf))
+
+
+def _spring_tensors(model: ClothModel, positions: Array) -> _Tensors:
+    network = model.network
+    first, second = network.vertices.T
+    offset = positions[second] - positions[first]
+    length = np.linalg.norm(offset, axis=1)
+    direction = offset / np.maximum(length, _SHORTEST)[:, None]
+    outer = direction[:, :, None] * direction[:, None, :]
+    k = network.stiffness
+    a = np.maximum(0.0, k * (1.0 - network.rest_length / np.maximum(length, _SHORTEST)))
+    stiffness = a[:, None, None] * np.eye(3) + (k - a)[:, None, None] * outer
+    return _Tensors(stiffness, network.damping[:, None, None] * outer)
+
+
+def _end_weights(model: ClothModel) -> Array:
+    """1 + t for the two ends of each spring, (S, 2)."""
+    fixed = model.fixed[model.network.vertices]
+    return np.where(fixed[:, ::-1], 1.0, 2.0)
+
+
+def _sum_springs(model: ClothModel, tensors: Array, weights: Array, chosen: Mask) -> Array:
+    """Sum the chosen springs' tensors at each vertex, (V, 3, 3)."""
+    vertices = model.network.vertices[chosen]
+    result = np.empty((model.vertex_count, 3, 3))
+    for a in range(3):
+        for b in range(3):
+            entry = tensors[chosen, a, b]
+            total = np.zeros(model.vertex_count)
+            for end in range(2):
+                total += np.bincount(
+                    vertices[:, end], entry * weights[chosen, end], model.vertex_count
+                )
+            result[:, a, b] = total
+    return result
+
+
+def _largest_eigenvalue(matrices: Array) -> Array:
+    """Largest eigenvalue of symmetric 3x3 matrices, (N, 3, 3) to (N,)."""
+    return np.linalg.eigvalsh(matrices)[:, -1]
+
+
+def _hinge_weights(model: ClothModel) -> Array:
+    """|dtheta/dz| of each hinge at its six vertices, (H, 6), 1/m."""
+    return np.abs(hinge_weights(model.hinges, model.rest))
+
+
+def _hinge_loads(model: ClothModel, h: float) -> Array:
+    """What each hinge adds to the left side of the test at its vertices, (H, 6)."""
+    hinges = model.hinges
+    weights = _hinge_weights(model)
+    rate = hinges.stiffness * h * h + hinges.damping * 2.0 * h
+    return rate[:, None] * weights * weights.sum(axis=1)[:, None]
+
+
+def _sum_hinges(model: ClothModel, loads: Array) -> Array:
+    return np.bincount(
+        model.hinges.vertices.reshape(-1), loads.reshape(-1), minlength=model.vertex_count
+    )
+
+
+def _bending_row_sums(model: ClothModel) -> Array:
+    rows = np.repeat(np.arange(model.vertex_count), np.diff(model.bending_offsets))
+    return np.bincount(rows, np.abs(model.bending_upper), minlength=model.vertex_count)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The model and the state on the device, and what every kind of step shares: air and pins."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import rows, runtime, wind
+from ..bending import bending_matrix
+from ..inputs import FrameInputs, Sample
+from ..model import LEAST_REST_COSINE, ClothModel, ClothState
+from ..runtime import DeviceArray
+from . import air_kernels
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Couplings:
+    """Springs and bending by row entry, all or those of one side of the hybrid split.
+
+    Attributes:
+        springs: rest length (m), stiffness (N/m), damping (N s/m) of each entry.
+        bending: off-diagonal of the bending matrix (N/m).
+        bending_upper: the same without the cosines of the rest angles.
+        hinge_stiffness: coefficient of each curved hinge, N/m².
+        curved: whether there is a curved hinge.
+    """
+
+    springs: DeviceArray
+    bending: DeviceArray
+    bending_upper: DeviceArray
+    hinge_stiffness: DeviceArray
+    curved: bool
+
+
+class DeviceModel:
+    """Device arrays of a model. The names follow ClothModel."""
+
+    def __init__(self, model: ClothModel) -> None:
+        """Copy the model to the device."""
+        self.model = model
+        self.count = model.vertex_count
+        inverse_mass = np.where(model.fixed, 0.0, 1.0 / np.maximum(model.mass, 1e-30))
+        self.mass = runtime.upload(model.mass)
+        self.inverse_mass = runtime.upload(inverse_mass)
+        self.offsets = runtime.upload(model.rows.offsets)
+        self.middles = runtime.upload(model.rows.middles)
+        self.neighbours = runtime.upload(model.rows.neighbours)
+        self.bend_rate = runtime.upload(model.bend_rate)
+        self._curved_index, self._curved_stiffness = rows.curved_hinges(model.hinges, model.rest)
+        curved_vertices = model.hinges.vertices[self._curved_index]
+        self.curved_count = len(curved_vertices)
+        self.hinges = runtime.upload(curved_vertices.reshape(-1))
+        offsets, entries = rows.incidence(curved_vertices, self.count)
+        self.hinge_offsets = runtime.upload(offsets)
+        self.hinge_entries = runtime.upload(_hinge_codes(entries))
+        self.hinge_forces = runtime.zeros(4 * self.curved_count, 3)
+        self.hinge_energy = runtime.zeros(self.curved_count)
+        self.everything = self.couplings(None, None)
+
+        self.triangles = runtime.upload(model.triangles.reshape(-1))
+        self.air_coefficient = runtime.upload(model.air_drag)
+        offsets, entries = rows.incidence(model.triangles, self.count)
+        self.triangle_offsets = runtime.upload(offsets)
+        self.triangle_entries = runtime.upload(entries // 3)
+        self.triangle_force = runtime.zeros(len(model.triangles), 3)
+        self.triangle_drag = runtime.zeros(2 * len(model.triangles), 3)
+        self.air_force = runtime.zeros(self.count, 3)
+        self.air_drag = runtime.zeros(2 * self.count, 3)
+        self.has_air = bool((model.air_drag > 0.0).any())
+        self.air_before = runtime.zeros(self.count, 3)
+        self.air_after = runtime.zeros(self.count, 3)
+
+        pin_spring = np.zeros((self.count, 2))
+        pin_spring[model.pin_vertices, 0] = model.pin_stiffness
+        pin_spring[model.pin_vertices, 1] = model.pin_damping
+        self.pin_spring = runtime.upload(pin_spring)
+        self.pin_target = runtime.upload(model.positions)
+        self.pin_velocity = runtime.zeros(self.count, 3)
+
+        self.x = runtime.zeros(self.count, 3)
+        self.v = runtime.zeros(self.count, 3)
+
+    def couplings(self, springs: Mask | None, hinges: Mask | None) -> Couplings:
+        """The couplings of the chosen springs and hinges; None chooses all."""
+        model = self.model
+        network = model.network
+        values = np.stack([network.rest_length, network.stiffness, network.damping], axis=1)
+        bending, upper = model.bending, model.bending_upper
+        curved = self._curved_stiffness
+        if springs is not None:
+            values = values * np.stack([np.ones(len(springs)), springs, springs], axis=1)
+        if hinges is not None:
+            cosine = np.cos(model.hinges.rest_angle)
+            bending = self._bending(hinges * np.maximum(cosine, LEAST_REST_COSINE))
+            upper = self._bending(hinges.astype(np.float64))
+            curved = curved * hinges[self._curved_index]
+        return Couplings(
+            runtime.upload(model.rows.spring_values(values)),
+            runtime.upload(model.rows.bending_values(bending)),
+            runtime.upload(model.rows.bending_values(upper)),
+            runtime.upload(curved),
+            len(curved) > 0,
+        )
+
+    def _bending(self, factor: Array) -> Array:
+        hinges = self.model.hinges
+        scaled = replace(hinges, stiffness=hinges.stiffness * factor)
+        return bending_matrix(scaled, self.model.rest, self.count)[2]
+
+    def load(self, state: ClothState) -> None:
+        """Copy a state to the device."""
+        self.x.from_numpy(state.positions)
+        self.v.from_numpy(state.velocities)
+
+    def store(self, state: ClothState) -> None:
+        """Copy the device's state back."""
+        state.positions = self.x.to_numpy()
+        state.velocities = self.v.to_numpy()
+
+    def set_pins(self, start: Sample, end: Sample, duration: float, exact: bool) -> None:
+        """Let the pins move evenly from one sample's targets to the other's.
+
+        Args:
+            start: at the interval's start.
+            end: at its end.
+            duration: its length, s.
+            exact: put fixed vertices where they belong at the start and give them their
+                velocity, as explicit steps need.
+        """
+        model = self.model
+        pins = model.pin_vertices
+        first = start.pin_targets - model.origin
+        last = end.pin_targets - model.origin
+        target = model.positions.copy()
+        velocity = np.zeros_like(target)
+        target[pins] = first
+        velocity[pins] = (last - first) / duration
+        self.pin_target.from_numpy(target.astype(np.float32))
+        self.pin_velocity.from_numpy(velocity.astype(np.float32))
+        if exact:
+            x, v = self.x.to_numpy(), self.v.to_numpy()
+            x[model.fixed] = target[model.fixed]
+            v[model.fixed] = velocity[model.fixed]
+            self.x.from_numpy(x)
+            self.v.from_numpy(v)
+
+    def set_wind(
+        self, inputs: FrameInputs, start: Sample, end: Sample, time: float, duration: float
+    ) -> None:
+        """Evaluate the air's velocity at the vertices at both ends of an interval."""
+        if not self.has_air:
+            return
+        points = self.x.to_numpy().astype(np.float64) + self.model.origin
+        for array, sample, when in (
+            (self.air_before, start, time),
+            (self.air_after, end, time + duration),
+        ):
+            air = np.empty_like(points)
+            for cloth, part in enumerate(self.model.parts):
+                own = self.model.slices[cloth]
+                air[own] = wind.air_velocity(
+                    points[own],
+                    sample,
+                    sample.wind[cloth],
+                    float(inputs.gusts[cloth]),
+                    when,
+                    part.use_fields,
+                )
+            array.from_numpy(air.astype(np.float32))
+
+    def update_air(self, share: float) -> None:
+        """Evaluate drag and wind at the present state, ``share`` of the interval through."""
+        if not self.has_air:
+            return
+        air_kernels.triangle_air(
+            self.x,
+            self.v,
+            self.triangles,
+            self.air_coefficient,
+            self.air_before,
+            self.air_after,
+            share,
+            self.triangle_force,
+            self.triangle_drag,
+        )
+        air_kernels.gather_air(
+            self.triangle_offsets,
+            self.triangle_entries,
+            self.triangle_force,
+            self.triangle_drag,
+            self.air_force,
+            self.air_drag,
+        )
+
+
+def _hinge_codes(entries: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Turn hinge * 6 + slot into 2 * (hinge * 4 + force) + (1 for half a wing)."""
+    hinge, slot = np.divmod(entries, 6)
+    force = np.array([0, 1, 2, 2, 3, 3])[slot]
+    half = (slot > 1).astype(np.int32)
+    codes: npt.NDArray[np.int32] = (2 * (4 * hinge + force) + half).astype(np.int32)
+    return codes

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Device code of the implicit step: incremental energy, its gradient and its Hessian.
+
+The step minimises over the displacement u = x - x_n
+
+    E(u) = 1/(2 h²) |x - y|²_M + U(x) + 1/(2 h) u^T D u + dashpots + pin springs
+
+(backward Euler; y is the inertial target with all constant forces, D the air's drag). The
+Hessian is made positive semidefinite: a spring's compressive geometric term is dropped
+(Choi and Ko 2002), bending uses its flat quadratic form.
+"""
+
+from .. import runtime
+from .rows_kernels import (
+    SHORTEST,
+    Floats,
+    Given,
+    Ints,
+    Vec2s,
+    Vec3s,
+    Vec4s,
+    curved_hinge,
+    hinge_force,
+    hinge_shape,
+    symmetric_times,
+)
+
+ti = runtime.import_taichi()
+
+
+@ti.kernel
+def explicit_row_forces(
+    x: Vec3s,
+    v: Vec3s,
+    offsets: Ints,
+    neighbours: Ints,
+    springs: Vec3s,
+    bending: Floats,
+    bend_rate: Floats,
+    force: Vec3s,
+):
+    """Forces of the couplings that are explicit, at the step's start; zeroed entries do nothing."""
+    for i in range(x.shape[0]):
+        xi = x[i]
+        vi = v[i]
+        total = ti.math.vec3(0.0)
+        for entry in range(offsets[i], offsets[i + 1]):
+            j = neighbours[entry]
+            spring = springs[entry]
+            dx = x[j] - xi
+            dv = v[j] - vi
+            length2 = dx.dot(dx)
+            if length2 > SHORTEST * SHORTEST:
+                length = ti.sqrt(length2)
+                pull = spring[1] * (1.0 - spring[0] / length) + spring[2] * dv.dot(dx) / length2
+                total += pull * dx
+            total -= bending[entry] * (dx + bend_rate[i] * dv)
+        force[i] = total
+
+
+@ti.kernel
+def inertial_target(
+    x: Vec3s,
+    v: Vec3s,
+    inverse_mass: Floats,
+    air_force: Vec3s,
+    explicit_force: Vec3s,
+    gravity: ti.math.vec3,
+    h: ti.f32,
+    target: Vec3s,
+):
+    """Where each vertex would go under the forces that are constant in the step."""
+    for i in range(x.shape[0]):
+        a = gravity + inverse_mass[i] * (air_force[i] + explicit_force[i])
+        target[i] = x[i] + h * v[i] + h * h * a
+
+
+@ti.kernel
+def start_iterate(
+    x: Vec3s,
+    other: Vec3s,
+    inverse_mass: Floats,
+    pin_target: Vec3s,
+    pin_velocity: Vec3s,
+    time: ti.f32,
+    iterate: Vec3s,
+):
+    """Copy ``other`` for the free vertices; fixed ones go where they belong at ``time``."""
+    for i in range(x.shape[0]):
+        if inverse_mass[i] > 0.0:
+            iterate[i] = other[i]
+        else:
+            iterate[i] = pin_target[i] + time * pin_velocity[i]
+
+
+@ti.kernel
+def curved_forces(
+    x: Vec3s, hinges: Ints, stiffness: Floats, count: ti.i32, forces: Vec3s, energy: Floats
+):
+    """Forces and energies of the hinges with a curved rest shape."""
+    for k in range(count):
+        curved_hinge(k, x, hinges, stiffness, forces)
+        edge, p, q = hinge_shape(k, x, hinges)
+        energy[k] = -stiffness[k] * edge.dot(p.cross(q))
+
+
+@ti.kernel
+def evaluate(
+    x: Vec3s,
+    start: Vec3s,
+    target: Vec3s,
+    mass: Floats,
+    inverse_mass: Floats,
+    offsets: Ints,
+    neighbours: Ints,
+    springs: Vec3s,
+    bending: Floats,
+    bend_rate: Floats,
+    air_drag: Vec3s,
+    pin_spring: Vec2s,
+    pin_target: Vec3s,
+    pin_velocity: Vec3s,
+    hinge_offsets: Ints,
+    hinge_entries: Ints,
+    hinge_forces: Vec3s,
+    time: ti.f32,
+    h: ti.f32,
+    curved: ti.template(),
+    gradient: Vec3s,
+    energy: Floats,
+):
+    """Gradient (N) and energy (J) of each vertex; half of a coupling belongs to either end."""
+    for i in range(x.shape[0]):
+        xi = x[i]
+        ui = xi - start[i]
+        slope = ti.math.vec3(0.0)
+        total = 0.0
+        for entry in range(offsets[i], offsets[i + 1]):
+            j = neighbours[entry]
+            spring = springs[entry]
+            dx = x[j] - xi
+            du = dx - (start[j] - start[i])
+            if spring[1] + spring[2] > 0.0:
+                length = ti.max(dx.norm(), SHORTEST)
+                stretch = length - spring[0]
+                before = start[j] - start[i]
+                direction = before / ti.max(before.norm(), SHORTEST)
+                rate = direction.dot(du) / h
+                slope -= spring[1] * stretch / length * dx + spring[2] * rate * direction
+                total += 0.25 * spring[1] * stretch * stretch + 0.25 * h * spring[2] * rate * rate
+            # The bending matrix has no row sum, so its quadratic form is one of differences.
+            q = bending[entry]
+            slope += q * (dx + bend_rate[i] / h * du)
+            total -= 0.25 * q * (dx.dot(dx) + bend_rate[i] / h * du.dot(du))
+        if inverse_mass[i] > 0.0:
+            away = xi - target[i]
+            m = mass[i] / (h * h)
+            drag = symmetric_times(air_drag, i, ui) / h
+            slope += m * away + drag
+            total += 0.5 * m * away.dot(away) + 0.5 * drag.dot(ui)
+            pin = pin_spring[i]
+            if pin[0] > 0.0:
+                off = xi - (pin_target[i] + time * pin_velocity[i])
+                slip = ui - h * pin_velocity[i]
+                slope += pin[0] * off + pin[1] / h * slip
+                total += 0.5 * pin[0] * off.dot(off) + 0.5 * pin[1] / h * slip.dot(slip)
+            if ti.static(curved):
+                slope -= hinge_force(i, hinge_offsets, hinge_entries, hinge_forces)
+        else:
+            slope = ti.math.vec3(0.0)
+        gradient[i] = slope
+        energy[i] = total
+
+
+@ti.func
+def _inverse(d, o):
+    """Inverse of the symmetric matrix with diagonal d and off-diagonal (xy, xz, yz) o."""
+    c00 = d[1] * d[2] - o[2] * o[2]
+    c01 = o[1] * o[2] - o[0] * d[2]
+    c02 = o[0] * o[2] - o[1] * d[1]
+    determinant = d[0] * c00 + o[0] * c01 + o[1] * c02
+    scale = 1.0 / determinant
+    diagonal = scale * ti.math.vec3(c00, d[0] * d[2] - o[1] * o[1], d[0] * d[1] - o[0] * o[0])
+    off_diagonal = scale * ti.math.vec3(c01, c02, o[0] * o[1] - d[0] * o[2])
+    return diagonal, off_diagonal
+
+
+@ti.kernel
+def assemble(
+    x: Vec3s,
+    mass: Floats,
+    inverse_mass: Floats,
+    offsets: Ints,
+    neighbours: Ints,
+    springs: Vec3s,
+    bending_upper: Floats,
+    bend_rate: Floats,
+    air_drag: Vec3s,
+    pin_spring: Vec2s,
+    h: ti.f32,
+    couplings: Vec4s,
+    own: Vec3s,
+    inverse: Vec3s,
+):
+    """Hessian at x: a tensor a 1 + w w^T per entry, the rest per vertex, inverse diagonals.
+
+    ``couplings`` holds (w, a); ``own`` the mass, drag and pin block; ``inverse`` is zero at
+    fixed vertices, so that a solve leaves them alone.
+    """
+    for i in range(x.shape[0]):
+        xi = x[i]
+        shift = mass[i] / (h * h) + pin_spring[i][0] + pin_spring[i][1] / h
+        diagonal = air_drag[2 * i] / h + shift
+        off_diagonal = air_drag[2 * i + 1] / h
+        own[2 * i] = diagonal
+        own[2 * i + 1] = off_diagonal
+        for entry in range(offsets[i], offsets[i + 1]):
+            spring = springs[entry]
+            w = ti.math.vec3(0.0)
+            a = -bending_upper[entry] * (1.0 + bend_rate[i] / h)
+            if spring[1] + spring[2] > 0.0:
+                dx = x[neighbours[entry]] - xi
+                length = ti.max(dx.norm(), SHORTEST)
+                across = ti.max(0.0, spring[1] * (1.0 - spring[0] / length))
+                w = ti.sqrt(spring[1] - across + spring[2] / h) / length * dx
+                a += across
+            couplings[entry] = ti.math.vec4(w[0], w[1], w[2], a)
+            diagonal += a + w * w
+            off_diagonal += ti.math.vec3(w[0] * w[1], w[0] * w[2], w[1] * w[2])
+        if inverse_mass[i] > 0.0:
+            d, o = _inverse(diagonal, off_diagonal)
+            inverse[2 * i] = d
+            inverse[2 * i + 1] = o
+        else:
+            inverse[2 * i] = ti.math.vec3(0.0)
+            inverse[2 * i + 1] = ti.math.vec3(0.0)
+
+
+@ti.func
+def hessian_times(i, u: Given, offsets: Given, neighbours: Given, couplings: Given, own: Given):
+    """Row i of the Hessian times u."""
+    ui = u[i]
+    result = symmetric_times(own, i, ui)
+    for entry in range(offsets[i], offsets[i + 1]):
+        c = couplings[entry]
+        du = ui - u[neighbours[entry]]
+        w = ti.math.vec3(c[0], c[1], c[2])
+        result += c[3] * du + w.dot(du) * w
+    return result
+
+
+@ti.kernel
+def add_scaled(x: Vec3s, step: Vec3s, scale: ti.f32, result: Vec3s):
+    """Result = x + scale * step."""
+    for i in range(x.shape[0]):
+        result[i] = x[i] + scale * step[i]
+
+
+@ti.kernel
+def finish_step(
+    iterate: Vec3s, inverse_mass: Floats, pin_velocity: Vec3s, h: ti.f32, x: Vec3s, v: Vec3s
+):
+    """Take the iterate over as the new state."""
+    for i in range(x.shape[0]):
+        if inverse_mass[i] > 0.0:
+            v[i] = (iterate[i] - x[i]) / h
+        else:
+            v[i] = pin_velocity[i]
+        x[i] = iterate[i]

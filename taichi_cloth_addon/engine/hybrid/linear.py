@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Linear solvers for the implicit step: conjugate gradients and coloured block SOR."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .. import coloring, runtime
+from ..runtime import DeviceArray
+from . import linear_kernels
+from .device import DeviceModel
+
+# A sweep count between two looks at the residual, and the relaxation to begin with.
+_SWEEPS_PER_CHECK = 4
+_FIRST_OMEGA = 1.5
+_LARGEST_OMEGA = 1.995
+
+
+@dataclass(frozen=True)
+class System:
+    """Hessian and gradient on the device; see implicit_kernels.assemble."""
+
+    couplings: DeviceArray
+    own: DeviceArray
+    inverse: DeviceArray
+    gradient: DeviceArray
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Work done and relative residual left (block-Jacobi norm)."""
+
+    iterations: int
+    residual: float
+
+
+class LinearSolver(Protocol):
+    """Solves Hessian * step = -gradient."""
+
+    def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
+        """Write the solution to ``step``, to a relative residual or an iteration limit."""
+        ...
+
+
+class ConjugateGradients:
+    """Conjugate gradients with the 3x3 blocks of the diagonal as preconditioner."""
+
+    def __init__(self, device: DeviceModel) -> None:
+        """Make the work arrays."""
+        self._device = device
+        self._residual = runtime.zeros(device.count, 3)
+        self._direction = runtime.zeros(device.count, 3)
+        self._product = runtime.zeros(device.count, 3)
+        self._partial = runtime.zeros(device.count // linear_kernels.CHUNK + 1)
+        self._scalars = runtime.zeros(linear_kernels.SCALARS)
+
+    def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
+        """See LinearSolver."""
+        device = self._device
+        linear_kernels.start_gradients(
+            system.gradient,
+            system.inverse,
+            step,
+            self._residual,
+            self._direction,
+            self._partial,
+            self._scalars,
+        )
+        for _ in range(math.ceil(limit / linear_kernels.ITERATIONS)):
+            linear_kernels.gradient_iterations(
+                device.offsets,
+                device.neighbours,
+                system.couplings,
+                system.own,
+                system.inverse,
+                step,
+                self._residual,
+                self._direction,
+                self._product,
+                self._partial,
+                self._scalars,
+                tolerance * tolerance,
+            )
+            if self._scalars[linear_kernels.DONE] != 0.0:
+                break
+        scalars = self._scalars.to_numpy()
+        start = float(scalars[linear_kernels.RZ_START])
+        left = float(scalars[linear_kernels.RZ])
+        residual = math.sqrt(max(left, 0.0) / start) if start > 0.0 else 0.0
+        return Solution(int(scalars[linear_kernels.COUNT]), residual)
+
+
+class SuccessiveOverRelaxation:
+    """Block SOR by colours, stopped early on the residual.
+
+    The relaxation follows from the measured contraction by Young's relation
+    (lambda + omega - 1)² = lambda omega² mu², omega = 2 / (1 + sqrt(1 - mu²)).
+    """
+
+    def __init__(self, device: DeviceModel) -> None:
+        """Colour the couplings."""
+        self._device = device
+        rows = device.model.rows
+        colors = coloring.color(rows.offsets, rows.neighbours)
+        order, offsets = coloring.color_order(colors)
+        size = linear_kernels.COLORS
+        self._launches = math.ceil((len(offsets) - 1) / size)
+        padded = np.full(self._launches * size + 1, offsets[-1], dtype=np.int32)
+        padded[: len(offsets)] = offsets
+        self._order = runtime.upload(order)
+        self._offsets = runtime.upload(padded)
+        self._defect = runtime.zeros(device.count)
+        self._partial = runtime.zeros(device.count // linear_kernels.CHUNK + 1)
+
+    def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
+        """See LinearSolver."""
+        step.fill(0.0)
+        start = self._start_norm2(system)
+        if start <= 0.0:
+            return Solution(0, 0.0)
+        omega = 1.0
+        before = start
+        sweeps = 0
+        residual = 1.0
+        while sweeps < limit:
+            for _ in range(_SWEEPS_PER_CHECK):
+                self._sweep(system, step, omega)
+            sweeps += _SWEEPS_PER_CHECK
+            found = float(
+                linear_kernels.sum_values(self._defect, self._device.count, self._partial)
+            )
+            residual = math.sqrt(max(found, 0.0) / start)
+            if residual <= tolerance:
+                break
+            contraction = (found / before) ** (0.5 / _SWEEPS_PER_CHECK)
+            before = found
+            omega = _next_omega(omega, contraction)
+        return Solution(sweeps, residual)
+
+    def _start_norm2(self, system: System) -> float:
+        return float(linear_kernels.residual_norm2(system.gradient, system.inverse, self._partial))
+
+    def _sweep(self, system: System, step: DeviceArray, omega: float) -> None:
+        for launch in range(self._launches):
+            linear_kernels.sweep_colors(
+                system.gradient,
+                self._device.offsets,
+                self._device.neighbours,
+                system.couplings,
+                system.own,
+                system.inverse,
+                self._order,
+                self._offsets,
+                launch * linear_kernels.COLORS,
+                omega,
+                step,
+                self._defect,
+            )
+
+
+def _next_omega(omega: float, contraction: float) -> float:
+    """Relaxation from the contraction per sweep that the present one showed."""
+    if contraction >= 1.0:
+        # Past the optimum the residual may grow for a while; step back.
+        return 1.0 + 0.9 * (omega - 1.0)
+    if contraction <= omega - 1.0:
+        # At or past the optimum: there the contraction is omega - 1 whatever the matrix.
+        return omega
+    mu2 = (contraction + omega - 1.0) ** 2 / (contraction * omega * omega)
+    if mu2 >= 1.0:
+        return min(_LARGEST_OMEGA, 1.0 + 1.05 * max(omega - 1.0, _FIRST_OMEGA - 1.0))
+    return min(_LARGEST_OMEGA, 2.0 / (1.0 + math.sqrt(1.0 - mu2)))

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hybrid solver: one frame by explicit, implicit or split steps."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..inputs import FrameInputs
+from ..model import ClothModel, ClothState
+from ..solver import Integrator, SolverOptions, StepReport
+from ..springs import SpringKind
+from . import cost, criterion
+from .device import Couplings, DeviceModel
+from .explicit import ExplicitStepper
+from .implicit import ImplicitStepper, NewtonSettings, Work
+from .linear import ConjugateGradients, SuccessiveOverRelaxation
+
+# Longest implicit step, s. Backward Euler damps what is quicker.
+LONGEST_IMPLICIT_STEP = 1.0 / 240.0
+# A frame is taken again with twice the steps when an explicit one blows up: its springs stretch
+# beyond this and beyond twice what they were.
+_BLOWN_UP = 1.0
+_TRIES = 4
+# From here on a residual is reported to the user.
+_LARGE_RESIDUAL = 0.1
+_LARGE_STRAIN = 0.5
+
+_SETTINGS = NewtonSettings()
+# The published method: one linearisation a step, at the step's start.
+_SOR_SETTINGS = NewtonSettings(passes=1, linear_tolerance=1e-3, warm_start=False)
+
+
+class HybridSolver:
+    """Keeps solver.Solver."""
+
+    def __init__(
+        self,
+        model: ClothModel,
+        options: SolverOptions,
+        cancelled: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Copy the model to the device.
+
+        Args:
+            model: what is simulated.
+            options: the user's choices.
+            cancelled: called now and then; raises to stop.
+        """
+        self._model = model
+        self._options = options
+        self._cancelled = cancelled
+        self._device = DeviceModel(model)
+        self._explicit: ExplicitStepper | None = None
+        self._implicit: dict[Integrator, ImplicitStepper] = {}
+        self._split: tuple[bytes, Couplings, Couplings | None] | None = None
+
+    def step(
+        self, state: ClothState, before: FrameInputs, now: FrameInputs, duration: float
+    ) -> StepReport:
+        """See solver.Solver."""
+        strain = self.worst_strain(state)
+        factor = 1
+        for attempt in range(_TRIES):
+            result = ClothState(state.positions, state.velocities, state.time)
+            integrator, work, share = self._advance(result, before, now, duration, factor)
+            after = self.worst_strain(result)
+            last = attempt == _TRIES - 1
+            blown_up = not math.isfinite(after) or after > max(_BLOWN_UP, 2.0 * strain)
+            if last or not blown_up:
+                break
+            factor *= 2
+        state.positions, state.velocities = result.positions, result.velocities
+        state.time += duration
+        return StepReport(
+            integrator=integrator,
+            substeps=work.steps,
+            iterations=work.iterations,
+            residual=work.residual,
+            worst_strain=after,
+            explicit_share=share,
+            warnings=_warnings(work, after),
+        )
+
+    def worst_strain(self, state: ClothState) -> float:
+        """Largest relative stretch of a structural spring; not finite if a position is not."""
+        network = self._model.network
+        structural = (network.kind == SpringKind.STRUCTURAL) & (network.rest_length > 0.0)
+        first, second = network.vertices[structural].T
+        offset = state.positions[second] - state.positions[first]
+        with np.errstate(over="ignore", invalid="ignore"):
+            length = np.linalg.norm(offset.astype(np.float64), axis=1)
+            strain = length / network.rest_length[structural] - 1.0
+        if not np.isfinite(state.positions).all():
+            return math.inf
+        return float(strain.max(initial=0.0))
+
+    def _advance(
+        self,
+        state: ClothState,
+        before: FrameInputs,
+        now: FrameInputs,
+        duration: float,
+        factor: int,
+    ) -> tuple[Integrator, Work, float]:
+        device = self._device
+        device.load(state)
+        positions = state.positions.astype(np.float64)
+        integrator, steps, stable = self._choose(positions, duration)
+        steps *= factor
+        start = before.samples[-1]
+        interval = duration / len(now.samples)
+        each = math.ceil(steps / len(now.samples))
+        total = Work()
+        share = 1.0
+        if integrator is not Integrator.EXPLICIT:
+            implicit, explicit, share = self._couplings(positions, interval / each, stable)
+        for index, end in enumerate(now.samples):
+            is_explicit = integrator is Integrator.EXPLICIT
+            time = state.time + index * interval
+            device.set_pins(start, end, interval, exact=is_explicit)
+            device.set_wind(now, start, end, time, interval)
+            if is_explicit:
+                total.steps += self._explicit_stepper().advance(
+                    end, interval, each, self._cancelled
+                )
+            else:
+                work = self._implicit_stepper(integrator).advance(
+                    end, interval, each, implicit, explicit, self._cancelled
+                )
+                total.steps += work.steps
+                total.passes += work.passes
+                total.iterations += work.iterations
+                total.cuts += work.cuts
+                total.residual = max(total.residual, work.residual)
+            start = end
+        device.store(state)
+        return integrator, total, share
+
+    def _choose(
+        self, positions: "criterion.Array", duration: float
+    ) -> tuple[Integrator, int, float]:
+        """The integrator of this frame, its number of steps and the stable explicit step."""
+        options = self._options
+        stable = criterion.stable_step(self._model, positions)
+        explicit_steps = max(1, math.ceil(duration / stable))
+        implicit_steps = options.substeps or max(1, math.ceil(duration / LONGEST_IMPLICIT_STEP))
+        integrator = options.integrator
+        if integrator is Integrator.AUTO:
+            cheaper = cost.explicit_is_cheaper(duration, stable, implicit_steps)
+            integrator = Integrator.EXPLICIT if cheaper else Integrator.IMPLICIT
+        if integrator is Integrator.EXPLICIT:
+            return integrator, max(explicit_steps, options.substeps), stable
+        return integrator, implicit_steps, stable
+
+    def _couplings(
+        self, positions: "criterion.Array", h: float, stable: float
+    ) -> tuple[Couplings, Couplings | None, float]:
+        """Split by the criterion into implicit and explicit couplings, and the explicit share."""
+        marking = criterion.mark(self._model, positions, h)
+        del stable
+        key = np.packbits(marking.spring).tobytes() + np.packbits(marking.hinge).tobytes()
+        if self._split is None or self._split[0] != key:
+            if marking.spring.any() or marking.hinge.any():
+                implicit = self._device.couplings(~marking.spring, ~marking.hinge)
+                explicit = self._device.couplings(marking.spring, marking.hinge)
+                self._split = (key, implicit, explicit)
+            else:
+                self._split = (key, self._device.everything, None)
+        return self._split[1], self._split[2], marking.explicit_share
+
+    def _explicit_stepper(self) -> ExplicitStepper:
+        if self._explicit is None:
+            self._explicit = ExplicitStepper(self._device)
+        return self._explicit
+
+    def _implicit_stepper(self, integrator: Integrator) -> ImplicitStepper:
+        if integrator not in self._implicit:
+            if integrator is Integrator.SOR:
+                stepper = ImplicitStepper(
+                    self._device, SuccessiveOverRelaxation(self._device), _SOR_SETTINGS
+                )
+            else:
+                stepper = ImplicitStepper(self._device, ConjugateGradients(self._device), _SETTINGS)
+            self._implicit[integrator] = stepper
+        return self._implicit[integrator]
+
+
+def _warnings(work: Work, strain: float) -> tuple[str, ...]:
+    found = []
+    if work.residual > _LARGE_RESIDUAL:
+        found.append(
+            f"The solver stopped at {work.residual:.0%} of its first residual; take more substeps"
+        )
+    if strain > _LARGE_STRAIN:
+        found.append(f"A spring is stretched by {strain:.0%}; take a stiffer fabric or more pins")
+    return tuple(found)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cloth model, which does not change during a bake, and its state, which does."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from .bending import HingeSet, bending_matrix, build_hinges
+from .material import Fabric
+from .mesh import Mesh, clean_faces, morton_order, select_faces, triangulate, vertex_areas
+from .rows import Rows, build_rows
+from .springs import SpringNetwork, build_springs
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int32]
+
+# A vertex lighter than this share of its cloth's median mass is made that heavy: slivers would
+# otherwise set the time step of the whole cloth.
+_LEAST_MASS = 0.02
+# Damping ratio of the springs that pull vertices with a pin weight below 1.
+_PIN_DAMPING_RATIO = 0.3
+# From this weight on a pin is exact.
+_HARD_PIN = 0.9999
+# A fold of the rest shape sharper than this (its cosine) bends as if it were this sharp.
+LEAST_REST_COSINE = 0.2
+
+
+@dataclass(frozen=True)
+class ClothPart:
+    """One cloth as it is handed in (world space, SI units).
+
+    Attributes:
+        name: the object's name, for messages.
+        mesh: its polygons.
+        rest: (V, 3) shape without tension, m.
+        positions: (V, 3) shape at the first frame, m.
+        fabric: what it is made of.
+        pin_vertices: (P,) vertices that follow targets, each once.
+        pin_weights: (P,) 0 to 1; 1 follows exactly, less is pulled by a spring.
+        pin_stiffness: strength of that spring per area, N/m³: a vertex of weight w and area A
+            gets pin_stiffness * A * w / (1 - w).
+        use_fields: whether wind fields act on it.
+    """
+
+    name: str
+    mesh: Mesh
+    rest: Array
+    positions: Array
+    fabric: Fabric
+    pin_vertices: Indices
+    pin_weights: Array
+    pin_stiffness: float = 1000.0
+    use_fields: bool = True
+
+
+@dataclass
+class ClothState:
+    """Where the model's vertices are, in the model's order, relative to its origin.
+
+    Attributes:
+        positions: (V, 3) m.
+        velocities: (V, 3) m/s.
+        time: s since the first frame.
+    """
+
+    positions: npt.NDArray[np.float32]
+    velocities: npt.NDArray[np.float32]
+    time: float = 0.0
+
+
+@dataclass(frozen=True)
+class ClothModel:
+    """All cloths of a bake as one set of vertices, in an order that suits memory.
+
+    Attributes:
+        parts: the cloths as they were handed in.
+        slices: each cloth's vertices.
+        order: (V,) for each vertex of the model its number in the caller's order (the
+            parts' vertices one after the other).
+        origin: (3,) world position that all others are relative to, so that float32 suffices.
+        rest: (V, 3) rest shape relative to the origin, m.
+        positions: (V, 3) first shape relative to the origin, m.
+        mass: (V,) kg.
+        fixed: (V,) vertices that follow their target exactly.
+        triangles: (T, 3) for the air.
+        air_drag: (T,) drag coefficient of each triangle.
+        network: the springs.
+        hinges: the bending elements.
+        bending_offsets: (V + 1,) rows of the bending matrix.
+        bending_neighbours: (N,) its columns.
+        bending: (N,) its values, with the cosine of the rest angles, N/m.
+        bending_upper: (N,) its values without them: positive semidefinite, for Hessians.
+        bend_rate: (V,) damping time of bending: damping over stiffness, s.
+        rows: what each vertex gathers from its neighbours.
+        pin_vertices: (P,) vertices with a target, the parts' pins one after the other.
+        pin_stiffness: (P,) N/m; 0 for fixed vertices.
+        pin_damping: (P,) N s/m.
+        warnings: complete sentences about input that was left out or changed.
+    """
+
+    parts: tuple[ClothPart, ...]
+    slices: tuple[slice, ...]
+    order: Indices
+    origin: Array
+    rest: Array
+    positions: Array
+    mass: Array
+    fixed: npt.NDArray[np.bool_]
+    triangles: Indices
+    air_drag: Array
+    network: SpringNetwork
+    hinges: HingeSet
+    bending_offsets: Indices
+    bending_neighbours: Indices
+    bending: Array
+    bending_upper: Array
+    bend_rate: Array
+    rows: Rows
+    pin_vertices: Indices
+    pin_stiffness: Array
+    pin_damping: Array
+    warnings: tuple[str, ...]
+
+    @property
+    def vertex_count(self) -> int:
+        """Number of vertices of all cloths."""
+        return len(self.mass)
+
+    def first_state(self) -> ClothState:
+        """The state at the first frame: the first shape at rest."""
+        return ClothState(
+            self.positions.astype(np.float32), np.zeros((self.vertex_count, 3), np.float32)
+        )
+
+    def world_positions(self, state: ClothState) -> Array:
+        """World positions (V, 3) of a state in the caller's order, m."""
+        result = np.empty((self.vertex_count, 3))
+        result[self.order] = state.positions.astype(np.float64) + self.origin
+        return result
+
+    def with_fabrics(self, fabrics: Sequence[Fabric]) -> "ClothModel":
+        """The same cloths made of other fabrics, one for each part."""
+        return build_model(
+            [
+                replace(part, fabric=fabric)
+                for part, fabric in zip(self.parts, fabrics, strict=True)
+            ],
+            self.origin,
+        )
+
+
+@dataclass(frozen=True)
+class _BuiltPart:
+    order: Indices
+    rest: Array
+    positions: Array
+    mass: Array
+    massless: npt.NDArray[np.bool_]
+    triangles: Indices
+    network: SpringNetwork
+    hinges: HingeSet
+    pin_vertices: Indices
+    pin_stiffness: Array
+    pin_damping: Array
+    hard: npt.NDArray[np.bool_]
+    warnings: tuple[str, ...]
+
+
+def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> ClothModel:
+    """Assemble the model of one or more cloths.
+
+    Args:
+        parts: the cloths.
+        origin: (3,) see ClothModel; the middle of the first shapes by default.
+
+    Raises:
+        ValueError: a cloth has no vertices or positions that are not finite; the message
+            names it.
+    """
+    for part in parts:
+        if part.mesh.vertex_count == 0:
+            raise ValueError(f'"{part.name}" has no vertices')
+        for positions in (part.rest, part.positions):
+            if not np.isfinite(positions).all():
+                raise ValueError(f'"{part.name}" has vertices whose position is not a number')
+    if origin is None:
+        corners = [(part.positions.min(axis=0), part.positions.max(axis=0)) for part in parts]
+        lowest = np.min([low for low, _ in corners], axis=0)
+        origin = 0.5 * (lowest + np.max([high for _, high in corners], axis=0))
+    built = [_build_part(part, origin) for part in parts]
+    starts = np.concatenate([[0], np.cumsum([len(b.mass) for b in built])]).astype(np.int32)
+    vertex_count = int(starts[-1])
+
+    network = _join_networks([b.network for b in built], starts)
+    hinges = _join_hinges([b.hinges for b in built], starts)
+    rest = np.concatenate([b.rest for b in built])
+    cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
+    bent = replace(hinges, stiffness=hinges.stiffness * cosine)
+    offsets, neighbours, bending = bending_matrix(bent, rest, vertex_count)
+    upper_offsets, upper_neighbours, bending_upper = bending_matrix(hinges, rest, vertex_count)
+    assert np.array_equal(offsets, upper_offsets)
+    assert np.array_equal(neighbours, upper_neighbours)
+
+    fixed = np.zeros(vertex_count, dtype=bool)
+    for b, start in zip(built, starts[:-1], strict=True):
+        fixed[start : start + len(b.mass)] = b.massless
+        fixed[start + b.pin_vertices[b.hard]] = True
+    fabrics = [part.fabric for part in parts]
+    return ClothModel(
+        parts=tuple(parts),
+        slices=tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(starts)),
+        order=np.concatenate([b.order + s for b, s in zip(built, starts[:-1], strict=True)]),
+        origin=origin,
+        rest=rest,
+        positions=np.concatenate([b.positions for b in built]),
+        mass=np.concatenate([b.mass for b in built]),
+        fixed=fixed,
+        triangles=np.concatenate([b.triangles + s for b, s in zip(built, starts, strict=False)]),
+        air_drag=np.concatenate(
+            [np.full(len(b.triangles), f.air_drag) for b, f in zip(built, fabrics, strict=True)]
+        ),
+        network=network,
+        hinges=hinges,
+        bending_offsets=offsets,
+        bending_neighbours=neighbours,
+        bending=bending,
+        bending_upper=bending_upper,
+        bend_rate=np.concatenate(
+            [np.full(len(b.mass), _bend_rate(f)) for b, f in zip(built, fabrics, strict=True)]
+        ),
+        rows=build_rows(vertex_count, network, offsets, neighbours),
+        pin_vertices=np.concatenate(
+            [b.pin_vertices + s for b, s in zip(built, starts, strict=False)]
+        ),
+        pin_stiffness=np.concatenate([b.pin_stiffness for b in built]),
+        pin_damping=np.concatenate([b.pin_damping for b in built]),
+        warnings=tuple(sentence for b in built for sentence in b.warnings),
+    )
+
+
+def _bend_rate(fabric: Fabric) -> float:
+    if fabric.bending_stiffness <= 0.0:
+        return 0.0
+    return fabric.bending_damping / fabric.bending_stiffness
+
+
+def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
+    order = morton_order(part.rest)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order), dtype=order.dtype)
+    mesh = replace(part.mesh, corners=rank[part.mesh.corners].astype(np.int32))
+    rest = part.rest[order]
+    mesh = select_faces(mesh, clean_faces(mesh, rest))
+    triangulation = triangulate(mesh, rest)
+    area = vertex_areas(triangulation, rest, len(order))
+    massless = area <= 0.0
+    mass = part.fabric.density * area
+    if not massless.all():
+        mass = np.maximum(mass, _LEAST_MASS * np.median(mass[~massless]))
+    fabric = part.fabric
+    network = build_springs(
+        mesh,
+        rest,
+        fabric.tension_stiffness,
+        fabric.shear_stiffness,
+        fabric.tension_damping,
+        fabric.shear_damping,
+    )
+    hinges = build_hinges(mesh, rest, fabric.bending_stiffness, fabric.bending_damping)
+
+    weights = np.clip(part.pin_weights, 0.0, 1.0)
+    hard = weights >= _HARD_PIN
+    pins = rank[part.pin_vertices]
+    softness = np.where(hard, 1.0, 1.0 - weights)
+    stiffness = np.where(hard, 0.0, part.pin_stiffness * area[pins] * weights / softness)
+    damping = 2.0 * _PIN_DAMPING_RATIO * np.sqrt(stiffness * mass[pins])
+    return _BuiltPart(
+        order=order,
+        rest=rest - origin,
+        positions=part.positions[order] - origin,
+        mass=mass,
+        massless=massless,
+        triangles=triangulation.triangles,
+        network=network,
+        hinges=hinges,
+        pin_vertices=pins,
+        pin_stiffness=stiffness,
+        pin_damping=damping,
+        hard=hard,
+        warnings=(),
+    )
+
+
+def _join_networks(networks: Sequence[SpringNetwork], starts: Indices) -> SpringNetwork:
+    return SpringNetwork(
+        np.concatenate([n.vertices + s for n, s in zip(networks, starts, strict=False)]),
+        np.concatenate([n.kind for n in networks]),
+        np.concatenate([n.rest_length for n in networks]),
+        np.concatenate([n.stiffness for n in networks]),
+        np.concatenate([n.damping for n in networks]),
+    )
+
+
+def _join_hinges(sets: Sequence[HingeSet], starts: Indices) -> HingeSet:
+    return HingeSet(
+        np.concatenate([h.vertices + s for h, s in zip(sets, starts, strict=False)]),
+        np.concatenate([h.rest_angle for h in sets]),
+        np.concatenate([h.stiffness for h in sets]),
+        np.concatenate([h.damping for h in sets]),
+    )

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The only time loop: a generator of frames; no input or output."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .hybrid.solver import HybridSolver
+from .inputs import FrameInputs
+from .model import ClothModel, ClothState, build_model
+from .solver import SolverOptions, StepReport
+
+__all__ = ["Cancelled", "Frame", "SimulationError", "build_model", "simulate"]
+
+
+class Cancelled(Exception):  # noqa: N818 (not an error)
+    """The caller asked to stop."""
+
+
+class SimulationError(RuntimeError):
+    """The simulation cannot go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One simulated frame.
+
+    Attributes:
+        index: 0 at the first frame of the bake.
+        positions: (V, 3) world positions in the caller's order, m.
+        state: the model's state, from which a bake can go on.
+        report: what the solver did; None for a first frame.
+    """
+
+    index: int
+    positions: npt.NDArray[np.float64]
+    state: ClothState
+    report: StepReport | None
+
+
+def simulate(
+    model: ClothModel,
+    inputs: Iterable[FrameInputs],
+    options: SolverOptions,
+    frame_duration: float,
+    *,
+    start: ClothState | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+    on_phase: Callable[[str], None] | None = None,
+) -> Iterator[Frame]:
+    """Simulate frame after frame, as the inputs arrive.
+
+    Args:
+        model: what is simulated.
+        inputs: one for each frame, the first for the frame to start from.
+        options: the user's choices.
+        frame_duration: s between frames.
+        start: state to go on from. Its frame is not yielded again. None starts at the first
+            shape, which is yielded as frame 0.
+        cancelled: asked now and then; true stops the simulation.
+        on_phase: told "compiling" before the first step and "simulating" after it.
+
+    Raises:
+        Cancelled: ``cancelled`` became true.
+        SimulationError: a position is no longer a number.
+    """
+
+    def check() -> None:
+        if cancelled():
+            raise Cancelled
+
+    stream = iter(inputs)
+    before = next(stream)
+    if start is None:
+        state = _first_state(model, before)
+        yield Frame(0, model.world_positions(state), _copy(state), None)
+    else:
+        state = _copy(start)
+    fabrics = tuple(part.fabric for part in model.parts)
+    solver: HybridSolver | None = None
+    index = round(state.time / frame_duration)
+    for now in stream:
+        index += 1
+        if now.fabrics != fabrics:
+            fabrics = now.fabrics
+            model = model.with_fabrics(fabrics)
+            solver = None
+        if solver is None:
+            solver = HybridSolver(model, options, check)
+            if on_phase is not None:
+                on_phase("compiling")
+        report = solver.step(state, before, now, frame_duration)
+        # The clock is the frame's, so that rounding does not add up.
+        state.time = index * frame_duration
+        if not np.isfinite(state.positions).all():
+            raise SimulationError(
+                f"The cloth blew up {index} frames after the start. Lower the stiffness or the "
+                "speed of the pins, or take more substeps"
+            )
+        if on_phase is not None:
+            on_phase("simulating")
+            on_phase = None
+        yield Frame(index, model.world_positions(state), _copy(state), report)
+        before = now
+
+
+def _first_state(model: ClothModel, first: FrameInputs) -> ClothState:
+    """The first shape, fixed vertices where their targets are."""
+    state = model.first_state()
+    fixed = model.fixed[model.pin_vertices]
+    targets = first.samples[-1].pin_targets - model.origin
+    state.positions[model.pin_vertices[fixed]] = targets[fixed]
+    return state
+
+
+def _copy(state: ClothState) -> ClothState:
+    return ClothState(state.positions.copy(), state.velocities.copy(), state.time)
