@@ -448,8 +448,8 @@ def _read(source: int) -> bytes:
         return b""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the worker; returns the exit code."""
+def main(arguments: list[str] | None = None, load: Callable[[], Engine] = load_engine) -> int:
+    """Run the worker on a command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="worker", description="Bake the job in a job folder.")
     parser.add_argument("job", metavar="JOB", type=Path, help="the job folder")
     parser.add_argument(
@@ -472,6 +472,7 @@ def main(arguments: list[str] | None = None) -> int:
         attended=chosen.attended,
         resume=chosen.resume,
         cancelled=stop.is_set,
+        load=load,
     )
 
 

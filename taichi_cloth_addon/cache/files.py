@@ -106,12 +106,13 @@ def settle(final: Path | str) -> Outcome:
     return Outcome.COMPLETE if result.complete else Outcome.PARTIAL
 
 
-def consolidate(files: BakeFiles, *, complete: bool | None = None) -> Sidecar | None:
+def consolidate(files: BakeFiles) -> Sidecar | None:
     """Make point cache and sidecar agree, and merge the log of statistics into the sidecar.
+
+    A bake that has all frames it was asked for is marked complete.
 
     Args:
         files: a result or a part that nobody is writing.
-        complete: mark it so; None leaves the mark.
 
     Returns:
         The sidecar as it is now; None if there are no frames to speak of, or no sidecar.
@@ -130,12 +131,10 @@ def consolidate(files: BakeFiles, *, complete: bool | None = None) -> Sidecar | 
     settled = replace(
         known,
         frame_last=last,
-        complete=(known.complete if complete is None else complete)
-        and last >= known.frame_end_wanted,
+        complete=last >= known.frame_end_wanted,
         statistics=tuple(entry for entry in known.statistics if entry.frame <= last),
     )
-    whole = header.stated_count == header.count
-    if not whole or complete or files.log.exists():
+    if header.stated_count != header.count or settled != known or files.log.exists():
         with Pc2Writer.reopen(files.pc2) as writer:
             writer.sync()
     if settled != known or files.log.exists():

@@ -147,13 +147,13 @@ class Recorder:
         self._log.close()
 
     def finish(self, final: Path | str) -> None:
-        """Mark the bake complete and let it take the place of the result.
+        """Close the files and let them take the place of the result.
 
         Raises:
             LockedError: another program holds the result; the bake is kept beside it.
             CacheError: the disk refuses.
         """
         self.close()
-        consolidate(self.files, complete=True)
+        consolidate(self.files)
         if self.files.pc2 != Path(final):
             promote(self.files, BakeFiles(Path(final)))

@@ -66,12 +66,17 @@ def resume_frame(folder: Path | str) -> int | None:
     try:
         job = read_job(folder)
         plan = plan_resume(folder, job)
+        if plan is None:
+            return None
+        pairs = zip(job.cloths, plan.files, strict=True)
+        unfinished = any(_unfinished(cloth, files) for cloth, files in pairs)
     except CacheError:
         return None
-    if plan is None:
-        return None
-    finals = tuple(BakeFiles(Path(cloth.pc2)) for cloth in job.cloths)
-    return None if plan.frame == job.frame_end and plan.files == finals else plan.frame
+    return plan.frame if unfinished else None
+
+
+def _unfinished(cloth: JobCloth, files: BakeFiles) -> bool:
+    return files.pc2 != Path(cloth.pc2) or not sidecar.read(files.sidecar).complete
 
 
 def _target(job: Job, cloth: JobCloth, frame: int) -> BakeFiles:
@@ -84,7 +89,8 @@ def _target(job: Job, cloth: JobCloth, frame: int) -> BakeFiles:
         and known.topology_hash == cloth.topology_hash
         and known.settings_hash == job.settings_hash
         and known.frame_first == job.frame_start == round(header.start)
-        and (not known.complete or frame == job.frame_end)
+        # A cloth may be one frame ahead of the checkpoint, the last one too.
+        and (not known.complete or frame >= job.frame_end - 1)
         and header.count > frame - job.frame_start
     )
     if not belongs:
