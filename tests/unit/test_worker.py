@@ -400,7 +400,8 @@ def test_no_job(bench: Bench) -> None:
 def test_no_cache_folder(bench: Bench) -> None:
     text = (bench.folder / "job.json").read_text("utf-8")
     path = bench.folder / "job.json"
-    path.write_text(text.replace('"a0.pc2"', json.dumps(str(bench.cache / "nope" / "a0.pc2"))))
+    text = text.replace('"a0.pc2"', json.dumps(str(bench.cache / "nope" / "a0.pc2")))
+    path.write_text(text, "utf-8")
     assert bench.run() == FAILED
     assert "folder is missing: choose another cache folder" in bench.end["message"]
 
