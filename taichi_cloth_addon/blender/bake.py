@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One bake's life: capture the scene, feed the worker, follow it, cancel it, attach the result.
+
+A session is pumped: each call of ``pump`` does a little work and returns, so that the window
+stays alive. ``execute``, the modal operator and the command line all drive the same session.
+It keeps no pointers into Blender's data between two calls; objects are found again by their
+``session_uid``, so they may be renamed, edited or deleted meanwhile.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import bpy
+
+from ..cache import files
+from ..cache import job as jobs
+from ..cache.files import BakeFiles
+from ..cache.storage import CacheError, make_folder
+from . import attach, capture, changes, finished, preferences, results, status
+from .process import Event, WorkerError, WorkerProcess
+from .progress import Progress, duration
+from .properties import cloth_settings, ensure_uid
+
+AHEAD = 24
+"""Frames that are captured before the worker has asked for them."""
+IDLE_SECONDS = 0.003
+
+
+class Outcome(Enum):
+    """How a session stands."""
+
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+
+
+class BakeError(Exception):
+    """A bake cannot be started or go on. The text names the object and the way out."""
+
+
+EXPECTED = (BakeError, capture.CaptureError, attach.AttachError, CacheError, WorkerError)
+"""What goes wrong outside of this program; the texts are for the user."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """An object of the session, without a pointer to it."""
+
+    name: str
+    session_uid: int
+    uid: str
+
+    def find(self) -> bpy.types.Object | None:
+        """The object as it is now, None if it was deleted."""
+        named = [bpy.data.objects[self.name]] if self.name in bpy.data.objects else []
+        candidates = (*named, *bpy.data.objects)
+        return next((ob for ob in candidates if ob.session_uid == self.session_uid), None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Objects of one range: they share a job, so their cloths meet."""
+
+    targets: tuple[Target, ...]
+    frame_start: int
+    frame_end: int
+
+    def label(self) -> str:
+        """Names and range, for messages."""
+        names = ", ".join(target.name for target in self.targets)
+        return f"{names} ({self.frame_start} to {self.frame_end})"
+
+
+_current: "BakeSession | None" = None
+
+
+def current() -> "BakeSession | None":
+    """The bake that runs in this Blender, if one does."""
+    return _current
+
+
+def shutdown() -> None:
+    """End a running bake at once: another file is loaded, or Blender or the add-on ends."""
+    if _current is not None:
+        _current.abort()
+
+
+class BakeSession:
+    """One press of Bake Cloth."""
+
+    def __init__(
+        self,
+        scene: bpy.types.Scene,
+        objects: Sequence[bpy.types.Object],
+        *,
+        resume: bool = False,
+    ) -> None:
+        """Plan a bake of the objects.
+
+        Args:
+            scene: the scene they are in.
+            objects: mesh objects; those without cloth settings get them.
+            resume: go on where the last bake was cancelled.
+
+        Raises:
+            BakeError: another bake runs, or there is nothing to bake or to resume.
+        """
+        if _current is not None:
+            raise BakeError("A bake is running already; wait for it or cancel it")
+        if not objects:
+            raise BakeError("There is no cloth to bake; select a mesh object")
+        self.progress = Progress()
+        self.outcome = Outcome.RUNNING
+        self.notices: list[str] = []
+        self.error = ""
+        self.changed = False  # Whether the .blend was changed, for the undo step.
+        self.live = False  # Whether the user can see the timeline between two pumps.
+        self._scene_uid = scene.session_uid
+        self._resume = resume
+        self._waiting = False
+        self._cancelled = False
+        self._capture: capture.Capture | None = None
+        self._worker: WorkerProcess | None = None
+        self._job: jobs.Job
+        self._job_folder = Path()
+        self._next_frame = 0
+        self._worker_frame = 0
+        self._end_event: Event | None = None
+        self._started = time.monotonic()
+        self._baked: list[str] = []
+        self._groups = self._plan_resume(scene, objects) if resume else self._plan(scene, objects)
+        self.group = self._groups[0]
+        if len(self._groups) > 1:
+            labels = "; ".join(group.label() for group in self._groups)
+            self.notices.append(
+                "The ranges differ, so these are baked one after the other and do not meet: "
+                + labels
+            )
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Take the place of the one running bake."""
+        global _current  # noqa: PLW0603 - one bake per Blender
+        _current = self
+        self._show()
+
+    @property
+    def running(self) -> bool:
+        """Whether there is something left to pump."""
+        return self.outcome is Outcome.RUNNING
+
+    def cancel(self) -> None:
+        """Ask for the end; ``pump`` on until ``running`` is false, about a second at most."""
+        self._cancelled = True
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def abort(self) -> None:
+        """End now, without attaching anything."""
+        if self._worker is not None:
+            self._worker.end()
+            self._worker.close()
+            self._worker = None
+        self._drop_capture()
+        if self.running:
+            self._end(Outcome.CANCELLED)
+
+    def pump(self, budget: float = 0.05) -> None:
+        """Work for about ``budget`` seconds, at least one frame change if one is due."""
+        if not self.running:
+            return
+        deadline = time.monotonic() + budget
+        try:
+            self._step(deadline)
+        except EXPECTED as error:
+            self._fail(str(error))
+        except OSError as error:
+            self._fail(f"{error.filename or 'The cache'}: {error.strerror or error}")
+        if self.running:
+            self._show()
+
+    def summary(self) -> str:
+        """What happened, in one line."""
+        if self.outcome is Outcome.FAILED:
+            return self.error
+        done = "; ".join(self._baked)
+        if self.outcome is Outcome.CANCELLED:
+            return f"Cancelled. {done}" if done else "Cancelled"
+        device = f" on {self.progress.device}" if self.progress.device else ""
+        return f"Baked {done} in {duration(time.monotonic() - self._started)}{device}"
+
+    # ------------------------------------------------------------------ steps
+
+    def _plan(
+        self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]
+    ) -> list[Group]:
+        ranges: dict[tuple[int, int], list[Target]] = {}
+        for ob in objects:
+            settings = cloth_settings(ob)
+            if not settings.enabled:
+                settings.enabled = True
+                self.changed = True
+            target = Target(ob.name, ob.session_uid, ensure_uid(ob))
+            first, last = capture.frame_range(scene, ob)
+            if last < first:
+                raise BakeError(
+                    f"{ob.name}: the last frame ({last}) comes before the first ({first}); "
+                    "set the range"
+                )
+            ranges.setdefault((first, last), []).append(target)
+            for name in attach.disable_rival_modifiers(ob):
+                self.notices.append(f'The modifier "{name}" of {ob.name} was switched off')
+                self.changed = True
+        return [Group(tuple(targets), *key) for key, targets in sorted(ranges.items())]
+
+    def _plan_resume(
+        self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]
+    ) -> list[Group]:
+        groups: dict[Path, Group] = {}
+        by_uid = {cloth_settings(ob).uid: ob for ob in scene.objects if ob.type == "MESH"}
+        for ob in objects:
+            folder = results.unfinished_job(ob)
+            if folder is None or folder in groups:
+                continue
+            job = jobs.read_job(folder)
+            targets = []
+            for cloth in job.cloths:
+                found = by_uid.get(cloth.uid)
+                if found is None:
+                    raise BakeError(
+                        f"{cloth.part.name} was baked together with {ob.name} and is gone; "
+                        "bake again from the start"
+                    )
+                targets.append(Target(found.name, found.session_uid, cloth.uid))
+            groups[folder] = Group(tuple(targets), job.frame_start, job.frame_end)
+        if not groups:
+            raise BakeError("There is no cancelled bake to resume; use Bake Cloth")
+        return list(groups.values())
+
+    def _step(self, deadline: float) -> None:
+        if self._worker is None:
+            if self._cancelled:
+                self._end(Outcome.CANCELLED)
+            else:
+                self._begin_group()
+            return
+        self._read_events()
+        if not self._worker.running():
+            self._read_events()
+            self._finish_group()
+            return
+        if not self._cancelled and not self.error:
+            self._capture_frames(deadline)
+
+    def _scene(self) -> bpy.types.Scene:
+        for scene in bpy.data.scenes:
+            if scene.session_uid == self._scene_uid:
+                return scene
+        raise BakeError("The scene of this bake was deleted")
+
+    def _objects(self) -> list[bpy.types.Object]:
+        found = []
+        for target in self.group.targets:
+            ob = target.find()
+            if ob is None:
+                raise BakeError(f"{target.name} was deleted while it was baking")
+            found.append(ob)
+        return found
+
+    def _begin_group(self) -> None:
+        scene = self._scene()
+        objects = self._objects()
+        self.progress = Progress(
+            phase="reading the scene",
+            total=self.group.frame_end - self.group.frame_start + 1,
+            messages=self.progress.messages,
+        )
+        problems = capture.check(scene, objects)
+        status.remember_problems(objects, problems)
+        errors = [p.message for p in problems if p.severity == "ERROR"]
+        if errors:
+            raise BakeError("\n".join(errors))
+        self.notices += [p.message for p in problems if p.severity != "ERROR"]
+        for ob in objects:
+            make_folder(capture.cache_path(ob, scene).parent)
+        self._begin_capture(scene, objects)
+        self._worker = WorkerProcess(self._job_folder, resume=self._resume)
+        self._end_event = None
+
+    def _begin_capture(self, scene: bpy.types.Scene, objects: list[bpy.types.Object]) -> None:
+        captured = self._capture = capture.begin(
+            scene,
+            objects,
+            self.group.frame_start,
+            self.group.frame_end,
+            device=preferences.device(scene),
+            kernel_cache=str(preferences.user_folder("kernels")),
+        )
+        if self._resume:
+            found = results.unfinished_job(objects[0])
+            if found is None:
+                raise BakeError(f"The cancelled bake of {objects[0].name} is gone; bake again")
+            self._job_folder = found
+            self._next_frame = self._prepare_resume(found, captured)
+        else:
+            folder = capture.cache_path(objects[0], scene).parent
+            self._job_folder = jobs.job_folder(folder, self.group.targets[0].uid)
+            for ob in objects:
+                self._discard_other_job(ob)
+            jobs.write_job(self._job_folder, captured.job)
+            jobs.write_frame(self._job_folder, captured.first)
+            self._next_frame = self.group.frame_start + 1
+        self._job = captured.job
+        self._worker_frame = self._next_frame - 1
+        self.put_back()
+
+    def _discard_other_job(self, ob: bpy.types.Object) -> None:
+        """A new bake ends what could be resumed, also if the object had other company then."""
+        other = results.find_job(ob)
+        if other is not None and other != self._job_folder:
+            results.end_job(other)
+
+    def _prepare_resume(self, folder: Path, captured: capture.Capture) -> int:
+        """Check that the job still fits; return the first frame that it needs."""
+        job = jobs.read_job(folder)
+        for old, new in zip(job.cloths, captured.job.cloths, strict=True):
+            same_pins = len(old.part.pin_vertices) == len(new.part.pin_vertices) and bool(
+                (old.part.pin_vertices == new.part.pin_vertices).all()
+            )
+            if old.topology_hash != new.topology_hash or not same_pins:
+                raise BakeError(
+                    f"The mesh or the pins of {new.part.name} changed since the bake was "
+                    "cancelled; bake again from the start"
+                )
+        if job.settings_hash != captured.job.settings_hash:
+            self.notices.append(
+                "Settings changed since the bake was cancelled; frames done keep the old ones"
+            )
+        checkpoint = jobs.read_state(folder)
+        reached = job.frame_start if checkpoint is None else checkpoint[0]
+        jobs.remove_frames(folder, after=reached)
+        if jobs.last_frame(folder, reached) is None:
+            first = reached == job.frame_start
+            jobs.write_frame(folder, captured.first if first else captured.block(reached))
+        return reached + 1
+
+    def _capture_frames(self, deadline: float) -> None:
+        captured = self._capture
+        last = min(self.group.frame_end, self._worker_frame + AHEAD)
+        if captured is None or self._next_frame > last:
+            return
+        editing = [ob.name for ob in self._objects() if ob.mode == "EDIT"]
+        self._waiting = bool(editing)
+        if editing:
+            # In Edit Mode the evaluated mesh leaves modifiers out; capture goes on afterwards.
+            self.progress.phase = f"waiting until {editing[0]} leaves Edit Mode"
+            return
+        while self._next_frame <= last:
+            block = captured.advance(self._next_frame)
+            if block is not None:
+                jobs.write_frame(self._job_folder, block)
+                self._next_frame += 1
+            if time.monotonic() > deadline:
+                break
+        if self.live:
+            captured.restore(if_quick=True)
+
+    def put_back(self) -> None:
+        """Put the timeline back where the user has it: the file is saved, or the bake ends."""
+        if self._capture is not None:
+            self._capture.restore()
+
+    def _read_events(self) -> None:
+        if self._worker is None:
+            return
+        progress = self.progress
+        for event in self._worker.events():
+            match event.get("event"):
+                case "start":
+                    progress.device = str(event.get("device", ""))
+                    self._message(*event.get("messages", ()))
+                case "phase":
+                    progress.phase = str(event.get("phase", ""))
+                case "frame":
+                    progress.phase = "simulating"
+                    progress.frame = self._worker_frame = int(event["frame"])
+                    progress.done = int(event["done"])
+                    progress.total = int(event["total"])
+                    progress.seconds_per_frame = float(event["seconds"])
+                    left = event.get("left")
+                    progress.seconds_left = None if left is None else float(left)
+                case "warning":
+                    self._message(event.get("message", ""))
+                case "end":
+                    self._end_event = event
+
+    def _message(self, *texts: object) -> None:
+        for text in texts:
+            if text and str(text) not in self.progress.messages:
+                self.progress.messages.append(str(text))
+
+    # ------------------------------------------------------------------ end
+
+    def _finish_group(self) -> None:
+        worker = self._worker
+        assert worker is not None
+        self._worker = None
+        self._drop_capture()
+        worker.close()
+        event = self._end_event
+        state = str(event.get("state")) if event else ""
+        if not state:
+            # Killed: by us after the time of grace, or by a crash.
+            state = "cancelled" if self._cancelled or self.error else "failed"
+        if state == "failed":
+            self.error = self.error or self._failure(worker, event)
+        if self.error:
+            state = "failed"
+        for cloth, target in zip(self._job.cloths, self.group.targets, strict=True):
+            self._finish_object(Path(cloth.pc2), target, done=state == "done")
+        if state == "done":
+            results.end_job(self._job_folder)
+            following = self._groups.index(self.group) + 1
+            if following < len(self._groups) and not self._cancelled:
+                self.group = self._groups[following]
+                return
+            self._end(Outcome.CANCELLED if following < len(self._groups) else Outcome.DONE)
+        else:
+            self._end(Outcome.FAILED if state == "failed" else Outcome.CANCELLED)
+
+    def _failure(self, worker: WorkerProcess, event: Event | None) -> str:
+        message = str(event.get("message", "")) if event else ""
+        if message:
+            return message
+        tail = worker.log_tail()
+        log = f": {tail}" if tail else ""
+        return f"The worker process ended unexpectedly (exit code {worker.exit_code}){log}"
+
+    def _finish_object(self, path: Path, target: Target, *, done: bool) -> None:
+        outcome = files.settle(path)
+        ob = target.find()
+        if ob is None or outcome is files.Outcome.NONE:
+            return
+        scene = self._scene()
+        playing = results.playing_path(ob)
+        elsewhere = playing is not None and playing != path and playing.exists()
+        if not done and (BakeFiles(path).part.pc2.exists() or elsewhere):
+            self._baked.append(f"{ob.name} keeps its earlier bake; Resume goes on with the new one")
+            return
+        known = results.read_sidecar(path)
+        attach.attach(ob, path, known.frame_first)
+        attach.refresh(ob, scene)
+        self.changed = True
+        self._baked.append(f"{ob.name}, frames {known.frame_first} to {known.frame_last}")
+        if done and cloth_settings(ob).output == "SHAPE_KEYS":
+            finished.to_shape_keys(scene, ob)
+
+    def _fail(self, message: str) -> None:
+        self.error = self.error or message
+        if self._worker is not None:
+            self._worker.cancel()
+        else:
+            self._drop_capture()
+            self._end(Outcome.FAILED)
+
+    def _drop_capture(self) -> None:
+        self.put_back()
+        self._capture = None
+
+    def _end(self, outcome: Outcome) -> None:
+        global _current  # noqa: PLW0603 - one bake per Blender
+        self.outcome = outcome
+        if _current is self:
+            _current = None
+        status.show_baking({}, None)
+        if bpy.data.filepath:
+            self.notices += finished.move_unsaved(bpy.data.filepath)
+        for group in self._groups:
+            for target in group.targets:
+                failed = outcome is Outcome.FAILED and target in self.group.targets
+                status.remember_failure(target.session_uid, self.error if failed else "")
+        changes.mark_all()
+
+    def _show(self) -> None:
+        first_frames = {
+            target.session_uid: group.frame_start
+            for group in self._groups
+            for target in group.targets
+        }
+        status.show_baking(first_frames, self.progress)
+
+
+def run(session: BakeSession, tick: Callable[[BakeSession], None] | None = None) -> None:
+    """Bake to the end, in this call.
+
+    Args:
+        session: a session that was not started yet.
+        tick: called after each pump.
+    """
+    session.start()
+    try:
+        while session.running:
+            session.pump()
+            if tick is not None:
+                tick(session)
+            time.sleep(IDLE_SECONDS)
+    finally:
+        if session.running:
+            session.abort()
+

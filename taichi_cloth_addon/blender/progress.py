@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a bake is, in numbers and in words."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Progress:
+    """What the panel shows while it bakes."""
+
+    phase: str = "starting"
+    frame: int | None = None
+    done: int = 0
+    total: int = 1
+    seconds_per_frame: float = 0.0
+    seconds_left: float | None = None
+    device: str = ""
+    messages: list[str] = field(default_factory=list)
+
+    @property
+    def factor(self) -> float:
+        """Share that is done."""
+        return self.done / max(self.total, 1)
+
+    def text(self) -> str:
+        """One line: the phase, or the frame and the time left."""
+        if self.phase == "compiling":
+            return "Compiling (First Time Only)"
+        if self.frame is None:
+            return f"{self.phase.capitalize()}…"
+        return f"Frame {self.frame}  ({self.done} of {self.total})"
+
+    def timing(self) -> str:
+        """Seconds per frame and the time left."""
+        if self.frame is None:
+            return ""
+        text = f"{self.seconds_per_frame:.2g} s per frame"
+        if self.seconds_left is not None:
+            text += f", {duration(self.seconds_left)} left"
+        return text
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it."""
+    whole = max(round(seconds), 0)
+    if whole < 60:  # noqa: PLR2004 - seconds of a minute
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:  # noqa: PLR2004 - minutes of an hour
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

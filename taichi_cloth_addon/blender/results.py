@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files that a bake of an object left on disk, and which of them are the object's own."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import bpy
+
+from ..cache import files, resume, sidecar, storage
+from ..cache import job as jobs
+from ..cache.files import BakeFiles
+from ..cache.storage import CacheError
+from . import attach, cache_paths
+from .properties import cloth_settings
+
+_JOB = "job.json"
+
+
+def own_path(ob: bpy.types.Object) -> Path | None:
+    """Where the object's next bake goes; None if it never was prepared for one."""
+    return cache_paths.cache_path(ob) if cloth_settings(ob).uid else None
+
+
+def playing_path(ob: bpy.types.Object) -> Path | None:
+    """The point cache that the object plays, whether or not the file is there."""
+    modifier = attach.modifier_of(ob)
+    if modifier is None or not modifier.filepath:
+        return None
+    return cache_paths.absolute(modifier.filepath)
+
+
+def find_job(ob: bpy.types.Object) -> Path | None:
+    """The job folder that the object has a part in."""
+    own = own_path(ob)
+    if own is None:
+        return None
+    uid = cloth_settings(ob).uid
+    first = jobs.job_folder(own.parent, uid)
+    if (first / _JOB).exists():
+        return first
+    for path in sorted(own.parent.glob(f"*.job/{_JOB}")):
+        with suppress(CacheError, FileNotFoundError):
+            cloths: Any = storage.read_json(path).get("cloths", ())
+            if any(isinstance(c, dict) and c.get("uid") == uid for c in cloths):
+                return path.parent
+    return None
+
+
+def unfinished_job(ob: bpy.types.Object) -> Path | None:
+    """The job folder of a cancelled bake that can go on. No worker may be writing it."""
+    folder = find_job(ob)
+    if folder is None or resume.resume_frame(folder) is None:
+        return None
+    return folder
+
+
+def is_own(ob: bpy.types.Object, path: Path) -> bool:
+    """Whether a point cache belongs to this object in this .blend, so that it may delete it.
+
+    After Save As the object still plays the file of the .blend it came from, and so does a
+    duplicated object that of its original.
+    """
+    own = own_path(ob)
+    if own is None or path.name != own.name:
+        return False
+    return path == own or path.parent.name == own.parent.name
+
+
+def delete(ob: bpy.types.Object) -> str:
+    """Delete the object's files.
+
+    Returns:
+        Why files that it plays stay, or nothing.
+
+    Raises:
+        CacheError: a file cannot be deleted.
+    """
+    playing, own = playing_path(ob), own_path(ob)
+    folder = find_job(ob)
+    if own is not None:
+        files.remove(own, folder)
+        _remove_empty(own.parent)
+    if playing is None or playing == own:
+        return ""
+    if is_own(ob, playing):
+        files.remove(playing)
+        _remove_empty(playing.parent)
+        return ""
+    return f'"{playing}" stays, because it belongs to another file or object'
+
+
+def _remove_empty(folder: Path) -> None:
+    for path in (folder, folder.parent):
+        if path.name and (path == folder or path.name == cache_paths.FOLDER):
+            with suppress(OSError):
+                path.rmdir()
+
+
+def end_job(folder: Path) -> None:
+    """Delete a job that is done."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move the files of a finished or cancelled bake to another folder.
+
+    Raises:
+        CacheError: the disk refuses; what was moved already stays moved.
+    """
+    storage.make_folder(target.parent)
+    pairs = []
+    for old, new in (
+        (BakeFiles(source), BakeFiles(target)),
+        (BakeFiles(source).part, BakeFiles(target).part),
+    ):
+        pairs += [(old.pc2, new.pc2), (old.sidecar, new.sidecar), (old.log, new.log)]
+    pairs += [
+        (jobs.job_folder(source.parent, source.stem), jobs.job_folder(target.parent, target.stem))
+    ]
+    for old_path, new_path in pairs:
+        if not old_path.exists():
+            continue
+        try:
+            if new_path.is_dir():
+                shutil.rmtree(new_path)
+            shutil.move(old_path, new_path)
+        except OSError as error:
+            raise CacheError(storage.explain(error, "moved", old_path)) from error
+
+
+def read_sidecar(path: Path) -> sidecar.Sidecar:
+    """What is known of a point cache.
+
+    Raises:
+        CacheError: missing or damaged.
+    """
+    return sidecar.read(BakeFiles(path).sidecar)
