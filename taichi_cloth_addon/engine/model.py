@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .bending import HingeSet, bending_matrix, build_hinges
+from .bending import HingeSet, SparseMatrix, bending_matrix, build_hinges
 from .material import Fabric
 from .mesh import Mesh, clean_faces, morton_order, select_faces, triangulate, vertex_areas
 from .rows import Rows, build_rows
@@ -89,10 +89,8 @@ class ClothModel:
         air_drag: (T,) drag coefficient of each triangle.
         network: the springs.
         hinges: the bending elements.
-        bending_offsets: (V + 1,) rows of the bending matrix.
-        bending_neighbours: (N,) its columns.
-        bending: (N,) its values, with the cosine of the rest angles, N/m.
-        bending_upper: (N,) its values without them: positive semidefinite, for Hessians.
+        bending: the bending matrix with the cosines of the rest angles, N/m.
+        bending_upper: the same without them, at the same entries: not below it, for Hessians.
         bend_rate: (V,) damping time of bending: damping over stiffness, s.
         rows: what each vertex gathers from its neighbours.
         pin_vertices: (P,) vertices with a target, the parts' pins one after the other.
@@ -113,10 +111,8 @@ class ClothModel:
     air_drag: Array
     network: SpringNetwork
     hinges: HingeSet
-    bending_offsets: Indices
-    bending_neighbours: Indices
-    bending: Array
-    bending_upper: Array
+    bending: SparseMatrix
+    bending_upper: SparseMatrix
     bend_rate: Array
     rows: Rows
     pin_vertices: Indices
@@ -199,10 +195,7 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
     rest = np.concatenate([b.rest for b in built])
     cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
     bent = replace(hinges, stiffness=hinges.stiffness * cosine)
-    offsets, neighbours, bending = bending_matrix(bent, rest, vertex_count)
-    upper_offsets, upper_neighbours, bending_upper = bending_matrix(hinges, rest, vertex_count)
-    assert np.array_equal(offsets, upper_offsets)
-    assert np.array_equal(neighbours, upper_neighbours)
+    bending = bending_matrix(bent, rest, vertex_count)
 
     fixed = np.zeros(vertex_count, dtype=bool)
     for b, start in zip(built, starts[:-1], strict=True):
@@ -224,14 +217,12 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
         ),
         network=network,
         hinges=hinges,
-        bending_offsets=offsets,
-        bending_neighbours=neighbours,
         bending=bending,
-        bending_upper=bending_upper,
+        bending_upper=bending_matrix(hinges, rest, vertex_count),
         bend_rate=np.concatenate(
             [np.full(len(b.mass), _bend_rate(f)) for b, f in zip(built, fabrics, strict=True)]
         ),
-        rows=build_rows(vertex_count, network, offsets, neighbours),
+        rows=build_rows(vertex_count, network, bending),
         pin_vertices=np.concatenate(
             [b.pin_vertices + s for b, s in zip(built, starts, strict=False)]
         ),

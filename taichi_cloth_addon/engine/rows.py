@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .bending import HingeSet
+from .bending import HingeSet, SparseMatrix
 from .springs import SpringNetwork
 
 Indices = npt.NDArray[np.int32]
@@ -53,8 +53,7 @@ def _spread(values: Floats, index: Indices) -> Floats:
 def build_rows(
     vertex_count: int,
     network: SpringNetwork,
-    bending_offsets: Indices,
-    bending_neighbours: Indices,
+    bending: SparseMatrix,
 ) -> Rows:
     """Merge springs and the bending matrix (its diagonal is left out) into one list a vertex."""
     count = len(network.vertices)
@@ -63,8 +62,8 @@ def build_rows(
     spring_columns = np.concatenate([first[:, 1], first[:, 0]])
     spring_ids = np.concatenate([np.arange(count), np.arange(count)])
 
-    bending_rows = np.repeat(np.arange(vertex_count, dtype=np.int64), np.diff(bending_offsets))
-    bending_columns = bending_neighbours.astype(np.int64)
+    bending_rows = np.repeat(np.arange(vertex_count, dtype=np.int64), np.diff(bending.offsets))
+    bending_columns = bending.neighbours.astype(np.int64)
     bending_ids = np.flatnonzero(bending_rows != bending_columns)
     bending_keys = bending_rows[bending_ids] * vertex_count + bending_columns[bending_ids]
     order = np.argsort(bending_keys)
@@ -74,12 +73,12 @@ def build_rows(
     keys = np.union1d(spring_keys, bending_keys)
     spring = np.full(len(keys), -1, dtype=np.int32)
     spring[np.searchsorted(keys, spring_keys)] = spring_ids
-    bending = np.full(len(keys), -1, dtype=np.int32)
-    bending[np.searchsorted(keys, bending_keys)] = bending_ids
+    matrix = np.full(len(keys), -1, dtype=np.int32)
+    matrix[np.searchsorted(keys, bending_keys)] = bending_ids
     rows, columns = np.divmod(keys, vertex_count)
 
     order = np.lexsort((columns, spring < 0, rows))
-    rows, columns, spring, bending = rows[order], columns[order], spring[order], bending[order]
+    rows, columns, spring, matrix = rows[order], columns[order], spring[order], matrix[order]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=vertex_count))])
     with_spring = np.bincount(rows[spring >= 0], minlength=vertex_count)
     return Rows(
@@ -87,7 +86,7 @@ def build_rows(
         (offsets[:-1] + with_spring).astype(np.int32),
         columns.astype(np.int32),
         spring,
-        bending,
+        matrix,
     )
 
 

@@ -164,7 +164,7 @@ def _largest_eigenvalue(matrices: Array) -> Array:
 
 def _hinge_weights(model: ClothModel) -> Array:
     """|dtheta/dz| of each hinge at its six vertices, (H, 6), 1/m."""
-    return np.abs(hinge_weights(model.hinges, model.rest))
+    return np.abs(hinge_weights(model.rest, model.hinges.vertices))
 
 
 def _hinge_loads(model: ClothModel, h: float) -> Array:
@@ -182,5 +182,6 @@ def _sum_hinges(model: ClothModel, loads: Array) -> Array:
 
 
 def _bending_row_sums(model: ClothModel) -> Array:
-    rows = np.repeat(np.arange(model.vertex_count), np.diff(model.bending_offsets))
-    return np.bincount(rows, np.abs(model.bending_upper), minlength=model.vertex_count)
+    matrix = model.bending_upper
+    rows = np.repeat(np.arange(model.vertex_count), np.diff(matrix.offsets))
+    return np.bincount(rows, np.abs(matrix.weights), minlength=model.vertex_count)

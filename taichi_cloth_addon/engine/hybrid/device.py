@@ -89,7 +89,7 @@ class DeviceModel:
         model = self.model
         network = model.network
         values = np.stack([network.rest_length, network.stiffness, network.damping], axis=1)
-        bending, upper = model.bending, model.bending_upper
+        bending, upper = model.bending.weights, model.bending_upper.weights
         curved = self._curved_stiffness
         if springs is not None:
             values = values * np.stack([np.ones(len(springs)), springs, springs], axis=1)
@@ -109,7 +109,7 @@ class DeviceModel:
     def _bending(self, factor: Array) -> Array:
         hinges = self.model.hinges
         scaled = replace(hinges, stiffness=hinges.stiffness * factor)
-        return bending_matrix(scaled, self.model.rest, self.count)[2]
+        return bending_matrix(scaled, self.model.rest, self.count).weights
 
     def load(self, state: ClothState) -> None:
         """Copy a state to the device."""

@@ -18,7 +18,7 @@ ti = runtime.import_taichi()
 
 # Operations per launch. Even, so that the state ends in the buffers it started in; more of them
 # save launches and cost compile time.
-OPERATIONS = 8
+OPERATIONS = 16
 
 
 @ti.func
@@ -118,6 +118,7 @@ def explicit_operations(
             if ti.static(curved):
                 for k in range(hinge_count):
                     curved_hinge(k, x0, hinges, hinge_stiffness, hinge_forces)
+            ti.loop_config(block_dim=256)
             for i in range(x0.shape[0]):
                 _operate(
                     i, x0, v0, x1, v1, inverse_mass, offsets, middles, neighbours, springs,
@@ -129,6 +130,7 @@ def explicit_operations(
             if ti.static(curved):
                 for k in range(hinge_count):
                     curved_hinge(k, x1, hinges, hinge_stiffness, hinge_forces)
+            ti.loop_config(block_dim=256)
             for i in range(x0.shape[0]):
                 _operate(
                     i, x1, v1, x0, v0, inverse_mass, offsets, middles, neighbours, springs,
