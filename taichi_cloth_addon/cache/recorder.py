@@ -41,7 +41,8 @@ def to_local(positions: Array, matrix: Array, frame: int, name: str) -> Array:
             f'Frame {frame}: "{name}" is scaled to zero along an axis, so its shape cannot be '
             "stored. Give it and its parents a scale other than 0 in the whole frame range."
         )
-    local: Array = (positions - matrix[:3, 3]) @ np.linalg.inv(linear).T
+    # Not by matmul: its threads spin on the cores that the solver needs.
+    local: Array = np.einsum("ij,kj->ik", positions - matrix[:3, 3], np.linalg.inv(linear))
     return local
 
 
