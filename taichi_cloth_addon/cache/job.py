@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..engine.material import Fabric, fabric_names
 from ..engine.mesh import Mesh
@@ -126,7 +127,7 @@ def write_job(folder: Path | str, job: Job) -> None:
     make_folder(folder / _FRAMES)
     for index, cloth in enumerate(job.cloths):
         part = cloth.part
-        arrays = {
+        arrays: dict[str, npt.ArrayLike] = {
             "offsets": part.mesh.offsets,
             "corners": part.mesh.corners,
             "loose_edges": part.mesh.loose_edges,

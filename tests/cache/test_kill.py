@@ -17,7 +17,7 @@ from tests.cache.jobs import make_job, make_part, write_all
 from tests.cache.recurrence import bake
 
 LAST = 40
-ROUNDS = 30
+ROUNDS = 15
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
