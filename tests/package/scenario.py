@@ -7,12 +7,12 @@ empty folder. Installs, enables, bakes, disables, enables and bakes again, disab
 
 import gc
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
-import addon_utils
 import bpy
 
 PACKAGE = "bl_ext.user_default.taichi_cloth"
@@ -54,10 +54,10 @@ def registered() -> dict[str, list[str]]:
     bases = ("Operator", "Panel", "Menu", "UIList", "PropertyGroup", "AddonPreferences", "Header")
     state: dict[str, list[str]] = {
         "classes": sorted(
-            f"{kind}.__module__={cls.__module__}.{cls.__name__}"
+            f"{kind}: {cls.__module__}.{cls.__name__}"
             for kind in bases
             for cls in subclasses(getattr(bpy.types, kind))
-            if getattr(cls, "is_registered", False)
+            if getattr(cls, "is_registered", False) and is_ours(cls)
         ),
         "operators": sorted(dir(bpy.ops.taichi_cloth)),
         "properties": sorted(
@@ -80,6 +80,7 @@ def registered() -> dict[str, list[str]]:
             for function in getattr(
                 getattr(getattr(bpy.types, name), "draw", None), "_draw_funcs", ()
             )
+            if is_ours(function)
         ),
         "commands": sorted(commands),
         "timers": sorted(
@@ -90,6 +91,11 @@ def registered() -> dict[str, list[str]]:
         ),
     }
     return state
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether a class or function comes from the extension; Blender makes others at any time."""
+    return "taichi_cloth" in f"{thing.__module__}.{thing.__name__}".lower()
 
 
 def is_timer(function: Any) -> bool:
@@ -163,6 +169,8 @@ def bake(folder: Path) -> dict[str, Any]:
 
 def main() -> dict[str, Any]:
     """Goes through it all."""
+    import addon_utils  # findable once bpy is imported
+
     zip_file, work = sys.argv[1], Path(sys.argv[2]).parent
     watch_commands()
     facts: dict[str, Any] = {"blender": bpy.app.version_string, "before": registered()}
@@ -199,3 +207,8 @@ if __name__ == "__main__":
         target.write_text(json.dumps({"error": traceback.format_exc()}), encoding="utf-8")
         raise
     target.write_text(json.dumps(outcome), encoding="utf-8")
+    if bpy.app.version[:2] == (4, 5):
+        # This module can hang in its own static destructors, after Python has ended.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -39,7 +39,7 @@ def facts(zip_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
-        timeout=600,
+        timeout=240,
     )
     print(done.stdout)
     if not result.exists():
