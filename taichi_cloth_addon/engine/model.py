@@ -183,9 +183,7 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
             if not np.isfinite(positions).all():
                 raise ValueError(f'"{part.name}" has vertices whose position is not a number')
     if origin is None:
-        corners = [(part.positions.min(axis=0), part.positions.max(axis=0)) for part in parts]
-        lowest = np.min([low for low, _ in corners], axis=0)
-        origin = 0.5 * (lowest + np.max([high for _, high in corners], axis=0))
+        origin = _middle(parts)
     built = [_build_part(part, origin) for part in parts]
     starts = np.concatenate([[0], np.cumsum([len(b.mass) for b in built])]).astype(np.int32)
     vertex_count = int(starts[-1])
@@ -232,6 +230,12 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
     )
 
 
+def _middle(parts: Sequence[ClothPart]) -> Array:
+    lowest = np.min([part.positions.min(axis=0) for part in parts], axis=0)
+    highest = np.max([part.positions.max(axis=0) for part in parts], axis=0)
+    return np.asarray(0.5 * (lowest + highest), dtype=np.float64)
+
+
 def _bend_rate(fabric: Fabric) -> float:
     if fabric.bending_stiffness <= 0.0:
         return 0.0
@@ -239,7 +243,7 @@ def _bend_rate(fabric: Fabric) -> float:
 
 
 def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
-    order = morton_order(part.rest)
+    order = morton_order(part.rest).astype(np.int32)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order), dtype=order.dtype)
     mesh = replace(part.mesh, corners=rank[part.mesh.corners].astype(np.int32))

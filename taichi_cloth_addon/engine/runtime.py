@@ -125,7 +125,7 @@ def start(device: Device, cache_folder: str | None = None) -> Runtime:
     for candidate in wanted:
         error = _try_start(ti, candidate, cache_folder)
         if error is None:
-            messages = ()
+            messages: tuple[str, ...] = ()
             if device not in (Device.AUTO, candidate):
                 messages = (f"{device.value} is not available here, so {candidate.value} is used",)
             return Runtime(candidate, _describe(candidate), messages)
@@ -163,7 +163,7 @@ def _try_start(ti: Any, device: Device, cache_folder: str | None) -> str | None:
                 log_level=ti.ERROR,
                 default_fp=ti.f32,
                 default_ip=ti.i32,
-                fast_math=False,
+                fast_math=True,
                 **options,
             )
     except (RuntimeError, OSError) as error:

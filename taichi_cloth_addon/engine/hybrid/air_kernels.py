@@ -2,7 +2,7 @@
 """Device code of the air: drag and wind on triangles, gathered to the vertices."""
 
 from .. import runtime
-from .rows_kernels import Floats, Ints, Vec3s
+from .rows_kernels import Floats, Ints, Real, Vec3s
 
 ti = runtime.import_taichi()
 
@@ -20,7 +20,7 @@ def triangle_air(
     drag: Floats,
     air_before: Vec3s,
     air_after: Vec3s,
-    share: ti.f32,
+    share: Real,
     triangle_force: Vec3s,
     triangle_drag: Vec3s,
 ):

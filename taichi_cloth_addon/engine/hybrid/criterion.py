@@ -90,9 +90,23 @@ def mark(model: ClothModel, positions: Array, h: float, safety: float = SAFETY) 
         chosen &= passes[network.vertices].all(axis=1)
         spring |= chosen
         matrix = matrix + _sum_springs(model, step, weights, chosen)
+    return Marking(spring, hinge, _share(model, matrix))
+
+
+def largest_load(model: ClothModel, positions: Array, h: float, marking: Marking) -> float:
+    """Largest left side of the test over 4 m_i, for a marking made at another shape."""
+    tensors = _spring_tensors(model, positions)
+    step = h * h * tensors.stiffness + 2.0 * h * tensors.damping
+    load = _sum_hinges(model, _hinge_loads(model, h) * marking.hinge[:, None])
+    matrix = load[:, None, None] * np.eye(3)
+    matrix = matrix + _sum_springs(model, step, _end_weights(model), marking.spring)
+    return float(_share(model, matrix).max(initial=0.0))
+
+
+def _share(model: ClothModel, matrix: Array) -> Array:
     share = _largest_eigenvalue(matrix) / (4.0 * model.mass)
     share[model.fixed] = 0.0
-    return Marking(spring, hinge, share)
+    return share
 
 
 def stable_step(model: ClothModel, positions: Array, safety: float = SAFETY) -> float:

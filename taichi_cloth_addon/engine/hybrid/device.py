@@ -94,9 +94,10 @@ class DeviceModel:
         if springs is not None:
             values = values * np.stack([np.ones(len(springs)), springs, springs], axis=1)
         if hinges is not None:
-            cosine = np.cos(model.hinges.rest_angle)
-            bending = self._bending(hinges * np.maximum(cosine, LEAST_REST_COSINE))
-            upper = self._bending(hinges.astype(np.float64))
+            chosen = hinges.astype(np.float64)
+            cosine = np.maximum(np.cos(model.hinges.rest_angle), LEAST_REST_COSINE)
+            bending = self._bending(chosen * cosine)
+            upper = self._bending(chosen)
             curved = curved * hinges[self._curved_index]
         return Couplings(
             runtime.upload(model.rows.spring_values(values)),

@@ -5,8 +5,11 @@ from .. import runtime
 from .rows_kernels import (
     Floats,
     Given,
+    Integer,
     Ints,
+    Real,
     Vec2s,
+    Vec3,
     Vec3s,
     curved_hinge,
     hinge_force,
@@ -47,7 +50,7 @@ def _operate(
     time,
     kick,
     drift,
-    curved: ti.template(),
+    curved: Given,
 ):
     """Vertex i: ``kick`` seconds of acceleration, then ``drift`` seconds of the new velocity."""
     v = source_v[i]
@@ -91,14 +94,14 @@ def explicit_operations(
     hinge_offsets: Ints,
     hinge_entries: Ints,
     hinge_forces: Vec3s,
-    hinge_count: ti.i32,
-    gravity: ti.math.vec3,
-    time: ti.f32,
-    h: ti.f32,
-    first_kick: ti.f32,
-    last_kick: ti.f32,
-    last_drift: ti.f32,
-    curved: ti.template(),
+    hinge_count: Integer,
+    gravity: Vec3,
+    time: Real,
+    h: Real,
+    first_kick: Real,
+    last_kick: Real,
+    last_drift: Real,
+    curved: Given,
 ):
     """Run OPERATIONS kick-and-drift operations of h seconds.
 

@@ -15,8 +15,11 @@ from .rows_kernels import (
     SHORTEST,
     Floats,
     Given,
+    Integer,
     Ints,
+    Real,
     Vec2s,
+    Vec3,
     Vec3s,
     Vec4s,
     curved_hinge,
@@ -65,8 +68,8 @@ def inertial_target(
     inverse_mass: Floats,
     air_force: Vec3s,
     explicit_force: Vec3s,
-    gravity: ti.math.vec3,
-    h: ti.f32,
+    gravity: Vec3,
+    h: Real,
     target: Vec3s,
 ):
     """Where each vertex would go under the forces that are constant in the step."""
@@ -82,7 +85,7 @@ def start_iterate(
     inverse_mass: Floats,
     pin_target: Vec3s,
     pin_velocity: Vec3s,
-    time: ti.f32,
+    time: Real,
     iterate: Vec3s,
 ):
     """Copy ``other`` for the free vertices; fixed ones go where they belong at ``time``."""
@@ -95,7 +98,7 @@ def start_iterate(
 
 @ti.kernel
 def curved_forces(
-    x: Vec3s, hinges: Ints, stiffness: Floats, count: ti.i32, forces: Vec3s, energy: Floats
+    x: Vec3s, hinges: Ints, stiffness: Floats, count: Integer, forces: Vec3s, energy: Floats
 ):
     """Forces and energies of the hinges with a curved rest shape."""
     for k in range(count):
@@ -123,9 +126,9 @@ def evaluate(
     hinge_offsets: Ints,
     hinge_entries: Ints,
     hinge_forces: Vec3s,
-    time: ti.f32,
-    h: ti.f32,
-    curved: ti.template(),
+    time: Real,
+    h: Real,
+    curved: Given,
     gradient: Vec3s,
     energy: Floats,
 ):
@@ -197,7 +200,7 @@ def assemble(
     bend_rate: Floats,
     air_drag: Vec3s,
     pin_spring: Vec2s,
-    h: ti.f32,
+    h: Real,
     couplings: Vec4s,
     own: Vec3s,
     inverse: Vec3s,
@@ -250,7 +253,7 @@ def hessian_times(i, u: Given, offsets: Given, neighbours: Given, couplings: Giv
 
 
 @ti.kernel
-def add_scaled(x: Vec3s, step: Vec3s, scale: ti.f32, result: Vec3s):
+def add_scaled(x: Vec3s, step: Vec3s, scale: Real, result: Vec3s):
     """Result = x + scale * step."""
     for i in range(x.shape[0]):
         result[i] = x[i] + scale * step[i]
@@ -258,7 +261,7 @@ def add_scaled(x: Vec3s, step: Vec3s, scale: ti.f32, result: Vec3s):
 
 @ti.kernel
 def finish_step(
-    iterate: Vec3s, inverse_mass: Floats, pin_velocity: Vec3s, h: ti.f32, x: Vec3s, v: Vec3s
+    iterate: Vec3s, inverse_mass: Floats, pin_velocity: Vec3s, h: Real, x: Vec3s, v: Vec3s
 ):
     """Take the iterate over as the new state."""
     for i in range(x.shape[0]):

@@ -7,7 +7,7 @@ depend on threads.
 
 from .. import runtime
 from .implicit_kernels import hessian_times
-from .rows_kernels import Floats, Given, Ints, Vec3s, Vec4s, symmetric_times
+from .rows_kernels import Floats, Given, Integer, Ints, Real, Vec3s, Vec4s, symmetric_times
 
 ti = runtime.import_taichi()
 
@@ -80,7 +80,7 @@ def gradient_iterations(
     product: Vec3s,
     partial: Floats,
     scalars: Floats,
-    tolerance2: ti.f32,
+    tolerance2: Real,
 ):
     """ITERATIONS of conjugate gradients with the block-Jacobi preconditioner.
 
@@ -137,8 +137,8 @@ def sweep_colors(
     inverse: Vec3s,
     color_order: Ints,
     color_offsets: Ints,
-    first_color: ti.i32,
-    omega: ti.f32,
+    first_color: Integer,
+    omega: Real,
     step: Vec3s,
     defect: Floats,
 ):
@@ -156,7 +156,7 @@ def sweep_colors(
 
 
 @ti.kernel
-def sum_values(values: Floats, count: ti.i32, partial: Floats) -> ti.f32:
+def sum_values(values: Floats, count: Integer, partial: Floats) -> Real:
     """Sum of the first ``count`` values, in a fixed order."""
     chunks = (count + CHUNK - 1) // CHUNK
     for c in range(chunks):
@@ -171,7 +171,7 @@ def sum_values(values: Floats, count: ti.i32, partial: Floats) -> ti.f32:
 
 
 @ti.kernel
-def residual_norm2(gradient: Vec3s, inverse: Vec3s, partial: Floats) -> ti.f32:
+def residual_norm2(gradient: Vec3s, inverse: Vec3s, partial: Floats) -> Real:
     """g^T D^-1 g, the squared residual of the nonlinear problem in the block-Jacobi norm."""
     n = gradient.shape[0]
     chunks = (n + CHUNK - 1) // CHUNK

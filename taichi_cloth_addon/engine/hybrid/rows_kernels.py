@@ -6,17 +6,32 @@ Up to ``middles[i]`` an entry is a spring (and perhaps bending), after it bendin
 Gathers need no atomics, so the result does not depend on the order of threads.
 """
 
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 from .. import runtime
 
 ti = runtime.import_taichi()
-Ints = ti.types.ndarray(dtype=ti.i32, ndim=1)
-Floats = ti.types.ndarray(dtype=ti.f32, ndim=1)
-Vec2s = ti.types.ndarray(dtype=ti.math.vec2, ndim=1)
-Vec3s = ti.types.ndarray(dtype=ti.math.vec3, ndim=1)
-Vec4s = ti.types.ndarray(dtype=ti.math.vec4, ndim=1)
-
-# Arrays handed on to a function.
-Given = ti.template()
+if TYPE_CHECKING:
+    Ints: TypeAlias = Any
+    Floats: TypeAlias = Any
+    Vec2s: TypeAlias = Any
+    Vec3s: TypeAlias = Any
+    Vec4s: TypeAlias = Any
+    Integer: TypeAlias = Any
+    Real: TypeAlias = Any
+    Vec3: TypeAlias = Any
+    Given: TypeAlias = Any
+else:
+    Ints = ti.types.ndarray(dtype=ti.i32, ndim=1)
+    Floats = ti.types.ndarray(dtype=ti.f32, ndim=1)
+    Vec2s = ti.types.ndarray(dtype=ti.math.vec2, ndim=1)
+    Vec3s = ti.types.ndarray(dtype=ti.math.vec3, ndim=1)
+    Vec4s = ti.types.ndarray(dtype=ti.math.vec4, ndim=1)
+    Integer = ti.i32
+    Real = ti.f32
+    Vec3 = ti.math.vec3
+    # Arrays and constants that a kernel hands on to a function.
+    Given = ti.template()
 
 # A spring shorter than this (m) has no direction.
 SHORTEST = 1e-12

@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,10 +26,22 @@ _TRIES = 4
 # From here on a residual is reported to the user.
 _LARGE_RESIDUAL = 0.1
 _LARGE_STRAIN = 0.5
+# A split is made anew when a vertex comes this near to its bound.
+_LARGEST_LOAD = 0.95
 
 _SETTINGS = NewtonSettings()
 # The published method: one linearisation a step, at the step's start.
 _SOR_SETTINGS = NewtonSettings(passes=1, linear_tolerance=1e-3, warm_start=False)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Couplings split at a step of ``h`` seconds; ``explicit`` is None when nothing is."""
+
+    h: float
+    marking: criterion.Marking
+    implicit: Couplings
+    explicit: Couplings | None
 
 
 class HybridSolver:
@@ -53,7 +66,7 @@ class HybridSolver:
         self._device = DeviceModel(model)
         self._explicit: ExplicitStepper | None = None
         self._implicit: dict[Integrator, ImplicitStepper] = {}
-        self._split: tuple[bytes, Couplings, Couplings | None] | None = None
+        self._split: _Split | None = None
 
     def step(
         self, state: ClothState, before: FrameInputs, now: FrameInputs, duration: float
@@ -106,7 +119,7 @@ class HybridSolver:
         device = self._device
         device.load(state)
         positions = state.positions.astype(np.float64)
-        integrator, steps, stable = self._choose(positions, duration)
+        integrator, steps = self._choose(positions, duration)
         steps *= factor
         start = before.samples[-1]
         interval = duration / len(now.samples)
@@ -114,7 +127,7 @@ class HybridSolver:
         total = Work()
         share = 1.0
         if integrator is not Integrator.EXPLICIT:
-            implicit, explicit, share = self._couplings(positions, interval / each, stable)
+            implicit, explicit, share = self._couplings(positions, interval / each)
         for index, end in enumerate(now.samples):
             is_explicit = integrator is Integrator.EXPLICIT
             time = state.time + index * interval
@@ -137,10 +150,8 @@ class HybridSolver:
         device.store(state)
         return integrator, total, share
 
-    def _choose(
-        self, positions: "criterion.Array", duration: float
-    ) -> tuple[Integrator, int, float]:
-        """The integrator of this frame, its number of steps and the stable explicit step."""
+    def _choose(self, positions: criterion.Array, duration: float) -> tuple[Integrator, int]:
+        """The integrator of this frame and its number of steps."""
         options = self._options
         stable = criterion.stable_step(self._model, positions)
         explicit_steps = max(1, math.ceil(duration / stable))
@@ -150,24 +161,33 @@ class HybridSolver:
             cheaper = cost.explicit_is_cheaper(duration, stable, implicit_steps)
             integrator = Integrator.EXPLICIT if cheaper else Integrator.IMPLICIT
         if integrator is Integrator.EXPLICIT:
-            return integrator, max(explicit_steps, options.substeps), stable
-        return integrator, implicit_steps, stable
+            return integrator, max(explicit_steps, options.substeps)
+        return integrator, implicit_steps
 
     def _couplings(
-        self, positions: "criterion.Array", h: float, stable: float
+        self, positions: criterion.Array, h: float
     ) -> tuple[Couplings, Couplings | None, float]:
-        """Split by the criterion into implicit and explicit couplings, and the explicit share."""
-        marking = criterion.mark(self._model, positions, h)
-        del stable
-        key = np.packbits(marking.spring).tobytes() + np.packbits(marking.hinge).tobytes()
-        if self._split is None or self._split[0] != key:
+        """Split by the criterion into implicit and explicit couplings, and the explicit share.
+
+        A split serves until the shape has changed so much that it might be unstable.
+        """
+        split = self._split
+        if split is None or split.h != h or not self._still_stable(split, positions):
+            marking = criterion.mark(self._model, positions, h)
             if marking.spring.any() or marking.hinge.any():
                 implicit = self._device.couplings(~marking.spring, ~marking.hinge)
                 explicit = self._device.couplings(marking.spring, marking.hinge)
-                self._split = (key, implicit, explicit)
+                split = _Split(h, marking, implicit, explicit)
             else:
-                self._split = (key, self._device.everything, None)
-        return self._split[1], self._split[2], marking.explicit_share
+                split = _Split(h, marking, self._device.everything, None)
+            self._split = split
+        return split.implicit, split.explicit, split.marking.explicit_share
+
+    def _still_stable(self, split: "_Split", positions: criterion.Array) -> bool:
+        if split.explicit is None:
+            return True
+        load = criterion.largest_load(self._model, positions, split.h, split.marking)
+        return load <= _LARGEST_LOAD
 
     def _explicit_stepper(self) -> ExplicitStepper:
         if self._explicit is None:
