@@ -28,10 +28,9 @@ Array = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
 Mask = npt.NDArray[np.bool_]
 
-_CHUNK = 8192  # faces at a time: their arrays stay in the processor's cache
+CHUNK = 8192  # faces at a time: their arrays stay in the processor's cache
 _UNROLLED = 10  # largest number of unknowns solved by the vectorised Cholesky
 _ROUNDS = 40
-_REFINEMENTS = 3
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,10 @@ class FitWeights:
 
     Attributes:
         m0, m2, m4: weight of the squared error of each moment.
-        ridge: holds weights that the moments leave open near to each other; no lasting bias.
+        ridge: pull towards the first guess.
         sparsity: cost of a unit of price, so that dear elements are used only where needed.
+        refinements: times the pull is repeated from the result so far, which takes its bias
+            away where the moments determine the weights.
     """
 
     m0: float
@@ -49,10 +50,17 @@ class FitWeights:
     m4: float
     ridge: float
     sparsity: float
+    refinements: int = 3
 
 
 def fit_weights(
-    angles: Array, allowed: Mask, price: Array, m0: float, m4: Complex, weights: FitWeights
+    angles: Array,
+    allowed: Mask,
+    price: Array,
+    m0: float,
+    m4: Complex,
+    weights: FitWeights,
+    guess: Array | None = None,
 ) -> Array:
     """Weights w >= 0 of the elements of each face.
 
@@ -63,6 +71,7 @@ def fit_weights(
         m0: wanted M0, N/m (N m for hinges); M2 is wanted to vanish.
         m4: (F,) wanted M4.
         weights: what matters.
+        guess: (F, n) weights that are right on a regular mesh; none: 0.
 
     Returns:
         (F, n) weights in the unit of ``m0``, 0 where not allowed.
@@ -70,10 +79,11 @@ def fit_weights(
     result = np.zeros_like(angles)
     if m0 <= 0.0:
         return result
-    for start in range(0, len(angles), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for start in range(0, len(angles), CHUNK):
+        part = slice(start, start + CHUNK)
+        first = np.zeros_like(angles[part]) if guess is None else guess[part] / m0
         result[part] = m0 * _fit(
-            angles[part], allowed[part], price[part], m4[part] / m0, weights
+            angles[part], allowed[part], price[part], m4[part] / m0, weights, first
         )
     return result
 
@@ -114,7 +124,14 @@ def uniaxial(m0: Array, m2: Complex, m4: Complex, frame: Complex) -> tuple[Array
     )
 
 
-def _fit(angles: Array, allowed: Mask, price: Array, m4: Complex, weights: FitWeights) -> Array:
+def _fit(
+    angles: Array,
+    allowed: Mask,
+    price: Array,
+    m4: Complex,
+    weights: FitWeights,
+    guess: Array,
+) -> Array:
     double, quadruple = np.exp(2j * angles), np.exp(4j * angles)
     gram = (
         weights.m0
@@ -122,12 +139,27 @@ def _fit(angles: Array, allowed: Mask, price: Array, m4: Complex, weights: FitWe
         + weights.m4 * np.real(quadruple[:, :, None] * np.conj(quadruple[:, None, :]))
     )
     wanted = weights.m0 + weights.m4 * np.real(np.conj(quadruple) * m4[:, None])
-    diagonal = np.arange(angles.shape[1])
+    return fit_system(gram, wanted, allowed, price, weights, guess)
+
+
+def fit_system(
+    gram: Array, wanted: Array, allowed: Mask, price: Array, weights: FitWeights, guess: Array
+) -> Array:
+    """Weights w >= 0 that minimise w·G·w/2 - wanted·w, with the pulls of ``weights``.
+
+    Args:
+        gram: (F, n, n) G of each face; changed in place.
+        wanted: (F, n).
+        allowed, price, guess: (F, n), see ``fit_weights``.
+        weights: ridge, sparsity and refinements.
+    """
+    diagonal = np.arange(gram.shape[1])
     gram[:, diagonal, diagonal] += weights.ridge
-    found, passive = _nonnegative(gram, wanted - weights.sparsity * price, allowed)
-    # The price chose the elements; now the moments alone set their weights. Each round takes
-    # back the pull of the ridge as far as the moments determine the weights.
-    for _ in range(_REFINEMENTS):
+    found, passive = _nonnegative(
+        gram, wanted + weights.ridge * guess - weights.sparsity * price, allowed
+    )
+    # The price chose the elements; now the moments alone set their weights.
+    for _ in range(weights.refinements):
         refined = _solve(gram, wanted + weights.ridge * found, passive)
         fine = (refined >= 0.0).all(axis=1)
         found = np.where(fine[:, None], refined, found)

@@ -13,7 +13,11 @@ _QUAD = 4
 _SAMPLES = 2048  # faces of a component that vote on its warp direction
 _COARSE = 24  # angles tried over a quarter turn
 _FINE = 9  # then between two of those
-_GAIN = 0.9  # another direction must be better than the reference by this factor
+_NEAR = np.radians(15.0)  # a direction this close to the reference ...
+_NEAR_GAIN = 0.9  # ... must reach this part of its misfit to be taken instead
+_FAR_GAIN = 0.6  # and any other direction this part
+_ORTHOTROPY = 0.925  # M4 / M0 of the sheet that is fitted to find the direction: a woven one
+_FIT = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=1e-3, sparsity=2e-2)
 _ALIGNED = 0.5  # order of the border's directions that makes it the reference
 _LAYERS = 64  # of other faces around quads that take over the quads' directions
 
@@ -39,9 +43,7 @@ class FacePlanes:
         extra = (1,) * (vectors.ndim - 2)
         first = first.reshape(len(first), *extra, 3)
         second = second.reshape(len(second), *extra, 3)
-        return np.asarray(
-            (vectors * first).sum(axis=-1) + 1j * (vectors * second).sum(axis=-1)
-        )
+        return np.asarray((vectors * first).sum(axis=-1) + 1j * (vectors * second).sum(axis=-1))
 
 
 def face_planes(mesh: Mesh, table: EdgeTable, rest: Array) -> FacePlanes:
@@ -132,9 +134,6 @@ def component_frames(
     groups: list[Elements],
     planes: FacePlanes,
     border: tuple[Complex, Array],
-    m0: float,
-    m4: float,
-    weights: FitWeights,
 ) -> Complex:
     """(components,) exp(4iψ), ψ measured from the first axis of each face.
 
@@ -142,13 +141,14 @@ def component_frames(
     share one angle from their common world axis: the one that their springs can represent best
     (up to ``_SAMPLES`` faces vote), provided it is clearly better than the reference. The
     reference is the direction of the piece's border, if that is straight or square enough,
-    else the world axis.
+    else the world axis. The fabric has no say in this, so a mesh keeps its warp whatever the
+    stiffness.
     """
     count = len(border[0])
     reference = np.where(border[1] > _ALIGNED, border[0], 1.0)
     votes = [(group, _sample(planes.component[group.faces])) for group in groups]
     votes = [(group, rows) for group, rows in votes if len(rows)]
-    if not votes or m4 == 0.0:
+    if not votes:
         return reference
 
     def misfit(phase: Complex) -> Array:
@@ -159,9 +159,9 @@ def component_frames(
                 group.angles[rows],
                 group.allowed[rows],
                 group.price[rows],
-                m0,
-                m4 * phase[component],
-                weights,
+                1.0,
+                _ORTHOTROPY * phase[component],
+                _FIT,
             )
             total += np.bincount(component, value * planes.area[group.faces[rows]], count)
         return total
@@ -173,11 +173,18 @@ def component_frames(
 
     step = 2 * np.pi / _COARSE
     at_reference = misfit(reference)
-    centre, _ = search(reference, np.arange(_COARSE) * step)
-    for _ in range(2):
-        centre, value = search(centre, np.linspace(-step, step, _FINE))
-        step *= 2.0 / (_FINE - 1)
-    return np.where(value < _GAIN * at_reference - 1e-12, centre, reference)
+    result, limit = reference, _NEAR_GAIN * at_reference - 1e-12
+    near = np.linspace(-4.0 * _NEAR, 4.0 * _NEAR, 2 * _FINE - 1)
+    for offsets, gain in ((np.arange(_COARSE) * step, _FAR_GAIN), (near, _NEAR_GAIN)):
+        width = float(offsets[1] - offsets[0])
+        centre, value = search(reference, offsets)
+        for _ in range(2):
+            centre, value = search(centre, np.linspace(-width, width, _FINE))
+            width *= 2.0 / (_FINE - 1)
+        taken = value < np.minimum(limit, gain * at_reference)
+        result = np.where(taken, centre, result)
+        limit = np.where(taken, value / _FAR_GAIN * _NEAR_GAIN, limit)
+    return result
 
 
 def _sample(component: Integers) -> Integers:

@@ -190,9 +190,7 @@ def select_faces(mesh: Mesh, faces: npt.ArrayLike) -> Mesh:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     starts = mesh.offsets[chosen].astype(np.int64)
     gather = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], sizes)
-    return Mesh(
-        mesh.vertex_count, offsets.astype(np.int32), mesh.corners[gather], mesh.loose_edges
-    )
+    return Mesh(mesh.vertex_count, offsets.astype(np.int32), mesh.corners[gather], mesh.loose_edges)
 
 
 def edge_table(mesh: Mesh) -> EdgeTable:
@@ -252,9 +250,7 @@ def triangulate(mesh: Mesh, positions: Array) -> Triangulation:
     triangles = mesh.corners[corners]
     a, b, c = triangles.T
     proper = (a != b) & (b != c) & (c != a)
-    return Triangulation(
-        np.ascontiguousarray(triangles[proper]), owner[proper].astype(np.int32)
-    )
+    return Triangulation(np.ascontiguousarray(triangles[proper]), owner[proper].astype(np.int32))
 
 
 def vertex_areas(triangulation: Triangulation, rest: Array, vertex_count: int) -> Array:

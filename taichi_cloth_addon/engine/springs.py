@@ -36,15 +36,15 @@ from .mesh import (
 
 FLEXION_SHARE = 0.01  # flexion stiffness over C11
 _CAP = 20.0  # largest stiffness a face may ask of one spring, over C11
-_FLOOR = 0.02  # least weight of an edge of a triangle, over C11 ...
-_FLOOR_SHEAR = 0.5  # ... and over G, the lower counts
 _STRAIGHT = -0.8  # cosine below which two edges run straight on
 _FOLDED = -0.5  # cosine above which two triangles are too folded for a shear spring
 _TRIANGLE = 3
 _QUAD = 4
 _FITTED = 24  # largest polygon whose springs are fitted; larger ones share alike
 _STAR = 128  # most edges at a vertex that are searched for straight pairs
-_FIT = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=1e-3, sparsity=1e-3)
+_FIT_TRIANGLES = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=1e-3, sparsity=1e-3)
+_FIT_QUADS = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=0.3, sparsity=0.0, refinements=0)
+_FIT_POLYGONS = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=1e-2, sparsity=0.0)
 
 
 class SpringKind(IntEnum):
@@ -175,7 +175,7 @@ def build_springs(
         shear_damping,
     )
     groups = _candidates(sheet, sheet_table, planes, rest)
-    frames = _material_frames(sheet, sheet_table, planes, rest, groups, target)
+    frames = _material_frames(sheet, sheet_table, planes, rest, groups)
     stiff = _fit_groups(groups, planes, frames, target, tension_stiffness)
     damp = _fit_groups(groups, planes, frames, viscous, None)
     return _assemble(mesh, table, rest, groups, planes, (stiff, damp), (target, viscous))
@@ -307,7 +307,6 @@ def _material_frames(
     planes: FacePlanes,
     rest: Array,
     groups: list[_Candidates],
-    target: _Target,
 ) -> Complex:
     """(F,) exp(4iψ), ψ the angle of the warp from the face's first axis.
 
@@ -348,9 +347,6 @@ def _material_frames(
         [elements for elements in rest_of if len(elements.faces)],
         planes,
         border_phase(sheet, table, planes, rest),
-        target.m0,
-        target.m4,
-        _FIT,
     )
     return np.where(known, phase, frames[planes.component] if len(frames) else phase)
 
@@ -387,7 +383,7 @@ def _fit_groups(
             count = np.maximum(elements.allowed.sum(axis=1, keepdims=True), 1)
             weights = np.where(elements.allowed, target.m0 / count, 0.0)
         else:
-            weights = _fit_floored(group, target, phase)
+            weights = _fit_group(group, target, phase)
         area = planes.area[elements.faces]
         warp, weft = uniaxial(*moments(weights, elements.angles), phase)
         component = planes.component[elements.faces]
@@ -405,17 +401,36 @@ def _fit_groups(
     return shares
 
 
-def _fit_floored(group: _Candidates, target: _Target, phase: Complex) -> Array:
-    """Fit in which every edge keeps a little stiffness, lest parts of the mesh drift apart."""
+def _fit_group(group: _Candidates, target: _Target, phase: Complex) -> Array:
+    """Weights (N, n) of the springs of faces of one size, N/m."""
     elements = group.elements
+    settings, guess = _FIT_POLYGONS, None
+    if group.structural == _TRIANGLE:
+        settings = _FIT_TRIANGLES
+    elif group.structural == _QUAD:
+        settings, guess = _FIT_QUADS, _rectangle_weights(group.lengths, target)
     return fit_weights(
         elements.angles,
         elements.allowed,
         elements.price,
         target.m0,
         target.m4 * phase,
-        _FIT,
+        settings,
+        guess,
     )
+
+
+def _rectangle_weights(lengths: Array, target: _Target) -> Array:
+    """Weights (N, 6) of four edges and two diagonals, exact for a rectangle."""
+    one = 0.5 * (lengths[:, 0] + lengths[:, 2])
+    two = 0.5 * (lengths[:, 1] + lengths[:, 3])
+    ratio = (one / np.maximum(two, 1e-300)) ** 2
+    inverse = 1.0 / np.maximum(ratio, 1e-300)
+    most = target.axial
+    along = np.clip(0.5 * (target.axial - target.shear * ratio), 0.0, most)
+    across = np.clip(0.5 * (target.axial - target.shear * inverse), 0.0, most)
+    diagonal = np.minimum(0.5 * target.shear * (ratio + inverse + 2.0), most)
+    return np.stack([along, across, along, across, diagonal, diagonal], axis=1)
 
 
 def _assemble(
@@ -440,8 +455,10 @@ def _assemble(
         kind[:, : group.structural] = SpringKind.STRUCTURAL
         used = group.pairs[:, :, 0] != group.pairs[:, :, 1]
         if triangle:
-            used &= (kind == SpringKind.STRUCTURAL) | (stiff > 1e-6 * targets[0].axial) | (
-                damp > 1e-6 * targets[1].axial
+            used &= (
+                (kind == SpringKind.STRUCTURAL)
+                | (stiff > 1e-6 * targets[0].axial)
+                | (damp > 1e-6 * targets[1].axial)
             )
         low, high = group.pairs.min(axis=2), group.pairs.max(axis=2)
         keys.append((low * count + high)[used])
