@@ -87,6 +87,7 @@ class ClothModel:
         fixed: (V,) vertices that follow their target exactly.
         triangles: (T, 3) for the air.
         air_drag: (T,) drag coefficient of each triangle.
+        air_share: (V,) area of each vertex over the third of its triangles' areas.
         network: the springs.
         hinges: the bending elements.
         bending: the bending matrix with the cosines of the rest angles, N/m.
@@ -109,6 +110,7 @@ class ClothModel:
     fixed: npt.NDArray[np.bool_]
     triangles: Indices
     air_drag: Array
+    air_share: Array
     network: SpringNetwork
     hinges: HingeSet
     bending: SparseMatrix
@@ -156,6 +158,7 @@ class _BuiltPart:
     mass: Array
     massless: npt.NDArray[np.bool_]
     triangles: Indices
+    air_share: Array
     network: SpringNetwork
     hinges: HingeSet
     pin_vertices: Indices
@@ -213,6 +216,7 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
         air_drag=np.concatenate(
             [np.full(len(b.triangles), f.air_drag) for b, f in zip(built, fabrics, strict=True)]
         ),
+        air_share=np.concatenate([b.air_share for b in built]),
         network=network,
         hinges=hinges,
         bending=bending,
@@ -279,6 +283,7 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
         mass=mass,
         massless=massless,
         triangles=triangulation.triangles,
+        air_share=_air_share(triangulation.triangles, rest, area),
         network=network,
         hinges=hinges,
         pin_vertices=pins,
@@ -287,6 +292,17 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
         hard=hard,
         warnings=(),
     )
+
+
+def _air_share(triangles: Indices, rest: Array, area: Array) -> Array:
+    """Vertex areas over the sum of a third of each vertex's triangles; 1 without any."""
+    corners = rest[triangles]
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    third = np.linalg.norm(normal, axis=1) / 6.0
+    thirds = np.bincount(triangles.reshape(-1), np.repeat(third, 3), minlength=len(rest))
+    share = np.ones(len(rest))
+    np.divide(area, thirds, out=share, where=thirds > 0.0)
+    return share
 
 
 def _join_networks(networks: Sequence[SpringNetwork], starts: Indices) -> SpringNetwork:

@@ -67,10 +67,15 @@ def gather_air(
     entries: Ints,
     triangle_force: Vec3s,
     triangle_drag: Vec3s,
+    share: Floats,
     air_force: Vec3s,
     air_drag: Vec3s,
 ):
-    """Add up the triangles around each vertex; ``entries`` are triangles."""
+    """Add up the triangles around each vertex; ``entries`` are triangles.
+
+    ``share`` scales the sum to the vertex's own area: a quad gives its corners a quarter each,
+    its two triangles a third and a sixth.
+    """
     for i in range(air_force.shape[0]):
         force = ti.math.vec3(0.0)
         diagonal = ti.math.vec3(0.0)
@@ -80,6 +85,6 @@ def gather_air(
             force += triangle_force[t]
             diagonal += triangle_drag[2 * t]
             off_diagonal += triangle_drag[2 * t + 1]
-        air_force[i] = force
-        air_drag[2 * i] = diagonal
-        air_drag[2 * i + 1] = off_diagonal
+        air_force[i] = share[i] * force
+        air_drag[2 * i] = share[i] * diagonal
+        air_drag[2 * i + 1] = share[i] * off_diagonal

@@ -70,6 +70,7 @@ class DeviceModel:
         self.triangle_drag = runtime.zeros(2 * len(model.triangles), 3)
         self.air_force = runtime.zeros(self.count, 3)
         self.air_drag = runtime.zeros(2 * self.count, 3)
+        self.air_share = runtime.upload(model.air_share)
         self.has_air = bool((model.air_drag > 0.0).any())
         self.air_before = runtime.zeros(self.count, 3)
         self.air_after = runtime.zeros(self.count, 3)
@@ -193,6 +194,7 @@ class DeviceModel:
             self.triangle_entries,
             self.triangle_force,
             self.triangle_drag,
+            self.air_share,
             self.air_force,
             self.air_drag,
         )
