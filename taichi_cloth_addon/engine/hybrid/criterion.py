@@ -32,6 +32,7 @@ Mask = npt.NDArray[np.bool_]
 # condition of the analysis (compressed springs) is not covered.
 SAFETY = 0.8
 _SHORTEST = 1e-12
+_MOST = 0.98
 # Cheapest to give up first: bending, then flexion, shear, stretch.
 _ORDER = (SpringKind.FLEXION, SpringKind.SHEAR, SpringKind.STRUCTURAL)
 
@@ -109,31 +110,58 @@ def _share(model: ClothModel, matrix: Array) -> Array:
     return share
 
 
-def stable_step(model: ClothModel, positions: Array, safety: float = SAFETY) -> float:
-    """Longest step (s) at which everything may be explicit; infinity without forces."""
+@dataclass(frozen=True)
+class Bounds:
+    """What limits explicit steps at each free vertex, F of them.
+
+    Attributes:
+        stiffness: (F,) bound of the stiffness, k in h² k + 2 h c <= 4 m; N/m.
+        damping: (F,) c likewise; N s/m.
+        mass: (F,) kg.
+    """
+
+    stiffness: Array
+    damping: Array
+    mass: Array
+
+    def stable_step(self, safety: float = SAFETY) -> float:
+        """Longest step (s) at which everything may be explicit; infinity without forces."""
+        right = 4.0 * safety * self.mass
+        root = np.sqrt(self.damping**2 + right * self.stiffness)
+        with np.errstate(divide="ignore"):
+            steps = right / (self.damping + root)
+        return float(np.min(steps, initial=np.inf))
+
+    def coupling(self, h: float) -> float:
+        """How many vertices away an implicit step of ``h`` seconds is felt, for most of them.
+
+        The few stiffest do not count: the diagonal blocks take care of them.
+        """
+        if not len(self.mass):
+            return 0.0
+        ratio = (h * h * self.stiffness + h * self.damping) / (4.0 * self.mass)
+        return float(np.sqrt(np.quantile(ratio, _MOST)))
+
+
+def bounds(model: ClothModel, positions: Array) -> Bounds:
+    """Bound stiffness and damping at each free vertex at the shape ``positions``."""
     free = ~model.fixed
-    if not free.any():
-        return float("inf")
     tensors = _spring_tensors(model, positions)
     weights = _end_weights(model)
     everything = np.ones(len(model.network.vertices), dtype=bool)
     k = _largest_eigenvalue(_sum_springs(model, tensors.stiffness, weights, everything))
     c = _largest_eigenvalue(_sum_springs(model, tensors.damping, weights, everything))
     sums = _bending_row_sums(model)
-    k = (k + sums)[free]
-    c = (c + sums * model.bend_rate)[free]
-    pin_k = np.zeros(model.vertex_count)
-    pin_c = np.zeros(model.vertex_count)
-    pin_k[model.pin_vertices] = model.pin_stiffness
-    pin_c[model.pin_vertices] = model.pin_damping
-    k += pin_k[free]
-    c += pin_c[free]
-    # h² k + 2 h c = 4 m s
-    right = 4.0 * safety * model.mass[free]
-    root = np.sqrt(c * c + right * k)
-    with np.errstate(divide="ignore"):
-        steps = right / (c + root)
-    return float(np.min(steps, initial=np.inf))
+    k += sums
+    c += sums * model.bend_rate
+    k[model.pin_vertices] += model.pin_stiffness
+    c[model.pin_vertices] += model.pin_damping
+    return Bounds(k[free], c[free], model.mass[free])
+
+
+def stable_step(model: ClothModel, positions: Array, safety: float = SAFETY) -> float:
+    """Longest step (s) at which everything may be explicit; infinity without forces."""
+    return bounds(model, positions).stable_step(safety)
 
 
 def _spring_tensors(model: ClothModel, positions: Array) -> _Tensors:

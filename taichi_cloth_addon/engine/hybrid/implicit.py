@@ -25,7 +25,9 @@ class NewtonSettings:
         tolerance: a step is solved when its residual has fallen by this factor.
         linear_tolerance: the same for each linear solve.
         linear_limit: most iterations in a linear solve.
-        warm_start: begin at the inertial target where its energy is lower.
+        warm_start: begin at the inertial target where its energy is lower. Otherwise a step
+            is linearised at its start, and the linear solve begins with the velocity kept, so
+            that what it leaves unsolved does not brake the cloth.
     """
 
     passes: int = 8
@@ -165,6 +167,7 @@ class ImplicitStepper:
                 break
             cancelled()
             tolerance = max(settings.linear_tolerance, 0.5 * settings.tolerance * scale / left)
+            self._guess(h)
             solution = self._solver.solve(
                 self._system, self._step, tolerance, settings.linear_limit
             )
@@ -181,6 +184,12 @@ class ImplicitStepper:
             left = self._norm(self._system.gradient)
         if scale > 0.0:
             work.residual = max(work.residual, left / scale)
+
+    def _guess(self, h: float) -> None:
+        if self._settings.warm_start:
+            self._step.fill(0.0)
+            return
+        implicit_kernels.coasting_step(self._device.v, self._device.inverse_mass, h, self._step)
 
     def _norm(self, gradient: runtime.DeviceArray) -> float:
         """Block-Jacobi norm of a gradient."""

@@ -253,6 +253,13 @@ def hessian_times(i, u: Given, offsets: Given, neighbours: Given, couplings: Giv
 
 
 @ti.kernel
+def coasting_step(v: Vec3s, inverse_mass: Floats, h: Real, step: Vec3s):
+    """The step of a cloth that keeps its velocity; none for fixed vertices."""
+    for i in range(v.shape[0]):
+        step[i] = ti.select(inverse_mass[i] > 0.0, h, 0.0) * v[i]
+
+
+@ti.kernel
 def add_scaled(x: Vec3s, step: Vec3s, scale: Real, result: Vec3s):
     """Result = x + scale * step."""
     for i in range(x.shape[0]):

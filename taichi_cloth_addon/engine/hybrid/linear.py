@@ -40,7 +40,11 @@ class LinearSolver(Protocol):
     """Solves Hessian * step = -gradient."""
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
-        """Write the solution to ``step``, to a relative residual or an iteration limit."""
+        """Improve the guess in ``step`` to a relative residual or an iteration limit.
+
+        The residual is relative to that of a zero step. Fixed vertices must not move in the
+        guess.
+        """
         ...
 
 
@@ -61,12 +65,17 @@ class ConjugateGradients:
         device = self._device
         linear_kernels.start_gradients(
             system.gradient,
+            device.offsets,
+            device.neighbours,
+            system.couplings,
+            system.own,
             system.inverse,
             step,
             self._residual,
             self._direction,
             self._partial,
             self._scalars,
+            tolerance * tolerance,
         )
         for _ in range(math.ceil(limit / linear_kernels.ITERATIONS)):
             linear_kernels.gradient_iterations(
@@ -116,7 +125,6 @@ class SuccessiveOverRelaxation:
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
         """See LinearSolver."""
-        step.fill(0.0)
         start = self._start_norm2(system)
         if start <= 0.0:
             return Solution(0, 0.0)

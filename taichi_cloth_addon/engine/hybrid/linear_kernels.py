@@ -39,22 +39,36 @@ def _sum(partial: Given, count):
 @ti.kernel
 def start_gradients(
     gradient: Vec3s,
+    offsets: Ints,
+    neighbours: Ints,
+    couplings: Vec4s,
+    own: Vec3s,
     inverse: Vec3s,
     step: Vec3s,
     residual: Vec3s,
     direction: Vec3s,
     partial: Floats,
     scalars: Floats,
+    tolerance2: Real,
 ):
-    """Zero step, residual -gradient, first direction."""
+    """Residual of the guess in ``step`` and first direction.
+
+    The stop is measured against the residual of a zero step, so that a good guess counts.
+    """
     n = step.shape[0]
     chunks = (n + CHUNK - 1) // CHUNK
     for c in range(chunks):
         total = 0.0
         for i in range(c * CHUNK, ti.min(n, (c + 1) * CHUNK)):
-            r = -gradient[i]
+            total += gradient[i].dot(symmetric_times(inverse, i, gradient[i]))
+        partial[c] = total
+    for _ in range(1):
+        scalars[RZ_START] = _sum(partial, chunks)
+    for c in range(chunks):
+        total = 0.0
+        for i in range(c * CHUNK, ti.min(n, (c + 1) * CHUNK)):
+            r = -gradient[i] - hessian_times(i, step, offsets, neighbours, couplings, own)
             z = symmetric_times(inverse, i, r)
-            step[i] = ti.math.vec3(0.0)
             residual[i] = r
             direction[i] = z
             total += r.dot(z)
@@ -62,8 +76,7 @@ def start_gradients(
     for _ in range(1):
         rz = _sum(partial, chunks)
         scalars[RZ] = rz
-        scalars[RZ_START] = rz
-        scalars[DONE] = ti.select(rz > 0.0, 0.0, 1.0)
+        scalars[DONE] = ti.select(rz > tolerance2 * scalars[RZ_START], 0.0, 1.0)
         scalars[COUNT] = 0.0
 
 

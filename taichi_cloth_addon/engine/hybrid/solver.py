@@ -153,12 +153,13 @@ class HybridSolver:
     def _choose(self, positions: criterion.Array, duration: float) -> tuple[Integrator, int]:
         """The integrator of this frame and its number of steps."""
         options = self._options
-        stable = criterion.stable_step(self._model, positions)
-        explicit_steps = max(1, math.ceil(duration / stable))
+        limits = criterion.bounds(self._model, positions)
+        explicit_steps = max(1, math.ceil(duration / limits.stable_step()))
         implicit_steps = options.substeps or max(1, math.ceil(duration / LONGEST_IMPLICIT_STEP))
         integrator = options.integrator
         if integrator is Integrator.AUTO:
-            cheaper = cost.explicit_is_cheaper(duration, stable, implicit_steps)
+            coupling = limits.coupling(duration / implicit_steps)
+            cheaper = explicit_steps <= cost.implicit_cost(implicit_steps, coupling)
             integrator = Integrator.EXPLICIT if cheaper else Integrator.IMPLICIT
         if integrator is Integrator.EXPLICIT:
             return integrator, max(explicit_steps, options.substeps)
