@@ -181,6 +181,9 @@ class BakeSession:
             self._fail(str(error))
         except OSError as error:
             self._fail(f"{error.filename or 'The cache'}: {error.strerror or error}")
+        except BaseException:
+            self.abort()  # A fault of this program; it must not leave a worker behind.
+            raise
         if self.running:
             self._show()
 

@@ -127,7 +127,11 @@ class _Bake(_OperatorType):
             redraw(context)
             return {"RUNNING_MODAL"}
         if event.type == "TIMER":
-            session.pump(BUDGET_SECONDS)
+            try:
+                session.pump(BUDGET_SECONDS)
+            except BaseException:
+                self._stop(context)
+                raise
             manager = context.window_manager
             if manager is not None:
                 manager.progress_update(int(1000 * session.progress.factor))

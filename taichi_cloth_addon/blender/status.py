@@ -28,6 +28,7 @@ NONE, BAKING, BAKED, PARTIAL, OUTDATED, ERROR = (
     "OUTDATED",
     "ERROR",
 )
+CHEAP_SECONDS = 0.002
 PATIENCE = 30.0
 """A redraw asks again at the earliest after this many times what the last answer took."""
 
@@ -139,10 +140,23 @@ def peek(ob: bpy.types.Object) -> View:
     answer = _answers.get(ob.session_uid)
     if answer is None or ob.session_uid in _baking:
         return view(ob)
-    recent = time.perf_counter() - answer.asked < PATIENCE * answer.took
-    if recent or ob.mode == "EDIT":
+    if ob.mode == "EDIT" or answer.stamp == changes.stamp(ob.session_uid):
         return answer.view
-    return view(ob)
+    wait = answer.asked + PATIENCE * answer.took - time.perf_counter()
+    if answer.took < CHEAP_SECONDS or wait <= 0.0:
+        return view(ob)
+    if not bpy.app.background and not bpy.app.timers.is_registered(_redraw):
+        bpy.app.timers.register(_redraw, first_interval=wait)
+    return answer.view
+
+
+def _redraw() -> None:
+    """Have the sidebars drawn again: what they show was a moment old."""
+    manager = bpy.context.window_manager
+    for window in manager.windows if manager is not None else ():
+        for area in window.screen.areas:
+            if area.type == "VIEW_3D":
+                area.tag_redraw()
 
 
 def _original(ob: bpy.types.Object) -> bpy.types.Object:
@@ -285,6 +299,8 @@ def clear() -> None:
         known.clear()
     show_baking({}, None)
     changes.clear()
+    if bpy.app.timers.is_registered(_redraw):
+        bpy.app.timers.unregister(_redraw)
 
 
 def undone() -> None:
