@@ -267,6 +267,7 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
         fabric.shear_stiffness,
         fabric.tension_damping,
         fabric.shear_damping,
+        fabric.bending_stiffness,
     )
     hinges = build_hinges(mesh, rest, fabric.bending_stiffness, fabric.bending_damping)
 

@@ -7,6 +7,7 @@ straight on through a vertex. Every face fits its springs to the sheet's stiffne
 ``fit``), and a spring is the sum of what its faces ask of it, so that a border carries half.
 """
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -34,8 +35,9 @@ from .mesh import (
     select_faces,
 )
 
-FLEXION_SHARE = 0.01  # flexion stiffness over C11
+FLEXION_SHARE = 0.01  # largest flexion stiffness over C11
 _CAP = 20.0  # largest stiffness a face may ask of one spring, over C11
+_FLOOR = 0.02  # least weight of a triangle's edge over C11; half of G if that is less
 _STRAIGHT = -0.8  # cosine below which two edges run straight on
 _FOLDED = -0.5  # cosine above which two triangles are too folded for a shear spring
 _TRIANGLE = 3
@@ -122,18 +124,18 @@ class _Candidates:
 
 @dataclass(frozen=True)
 class _Target:
-    """Wanted stiffness (or viscosity) of the sheet: C1111 = C2222 and C1122 = C1212."""
+    """Wanted stiffness (or viscosity) of the sheet.
+
+    Attributes:
+        axial: C1111 = C2222 of the fabric.
+        shear: C1122 = C1212 of the fabric.
+        axial_at, shear_at: (F,) what can be asked of each face.
+    """
 
     axial: float
     shear: float
-
-    @property
-    def m0(self) -> float:
-        return 2.0 * (self.axial + self.shear)
-
-    @property
-    def m4(self) -> float:
-        return 2.0 * (self.axial - 3.0 * self.shear)
+    axial_at: Array
+    shear_at: Array
 
 
 def axial_stiffness(tension_stiffness: float, shear_stiffness: float) -> float:
@@ -152,6 +154,7 @@ def build_springs(
     shear_stiffness: float,
     tension_damping: float,
     shear_damping: float,
+    bending_stiffness: float = math.inf,
 ) -> SpringNetwork:
     """Springs that give the sheet its membrane stiffness on this mesh.
 
@@ -162,23 +165,62 @@ def build_springs(
         shear_stiffness: shear stiffness G, N/m.
         tension_damping: viscosity that goes with Y, N s/m.
         shear_damping: viscosity that goes with G, N s/m.
+        bending_stiffness: of the sheet, N m. A flexion spring over two edges of length d gets
+            no more than bending_stiffness / d²: across a sharp fold it would otherwise resist
+            more than the fabric does, the more the coarser the mesh.
     """
     rest = np.where(np.isfinite(positions_rest), positions_rest, 0.0).astype(np.float64)
     table = edge_table(mesh)
     sheet = select_faces(mesh, clean_faces(mesh, positions_rest))
     sheet_table = edge_table(sheet)
     planes = face_planes(sheet, sheet_table, rest)
-    axial = axial_stiffness(tension_stiffness, shear_stiffness)
-    target = _Target(axial, shear_stiffness)
-    viscous = _Target(
-        (axial - shear_stiffness) * tension_damping / tension_stiffness + shear_damping,
-        shear_damping,
-    )
     groups = _candidates(sheet, sheet_table, planes, rest)
     frames = _material_frames(sheet, sheet_table, planes, rest, groups)
+    slant = _slant(groups, planes, frames, rest)
+    target = _elastic_target(tension_stiffness, shear_stiffness, slant)
+    viscous = _viscous_target(
+        target, tension_damping / tension_stiffness, shear_damping, shear_stiffness, slant
+    )
     stiff = _fit_groups(groups, planes, frames, target, tension_stiffness)
     damp = _fit_groups(groups, planes, frames, viscous, None)
-    return _assemble(mesh, table, rest, groups, planes, (stiff, damp), (target, viscous))
+    return _assemble(mesh, table, rest, groups, (stiff, damp), (target, viscous), bending_stiffness)
+
+
+def _slant(groups: list[_Candidates], planes: FacePlanes, frames: Complex, rest: Array) -> Array:
+    """(F,) least share of a face's axial stiffness that its diagonals take for a unit of shear.
+
+    Diagonals of a rectangle a × b with shear stiffness G add G a²/b² along a and G b²/a² along
+    b, so the larger of the two squares limits G. Other faces are measured by their extents
+    along warp and weft.
+    """
+    slant = np.ones(len(planes.area))
+    for group in groups:
+        faces = group.elements.faces
+        names = group.pairs[:, : group.structural, 0]
+        flat = planes.flat(rest[names] - rest[names[:, :1]], faces)
+        turned = flat * np.conj(frames[faces] ** 0.25)[:, None]
+        ratio = np.ptp(turned.real, axis=1) / np.maximum(np.ptp(turned.imag, axis=1), 1e-300)
+        ratio = np.maximum(ratio, 1.0 / np.maximum(ratio, 1e-300))
+        slant[faces] = np.minimum(ratio, 1e3) ** 2
+    return slant
+
+
+def _elastic_target(tension: float, shear: float, slant: Array) -> _Target:
+    """Where a face is too slender for the shear stiffness, that gives way, not the tension."""
+    part = (0.9 + 0.1 / slant) / slant
+    limit = part * tension / np.maximum(1.0 - part**2, 1e-12)
+    shear_at = np.minimum(shear, limit)
+    axial_at = 0.5 * (tension + np.hypot(tension, 2.0 * shear_at))
+    return _Target(axial_stiffness(tension, shear), shear, axial_at, shear_at)
+
+
+def _viscous_target(
+    elastic: _Target, tension_time: float, shear_damping: float, shear: float, slant: Array
+) -> _Target:
+    """Viscosities in proportion to the stiffness, apart for tension and shear."""
+    axial = (elastic.axial - shear) * tension_time + shear_damping
+    shear_at = np.minimum(shear_damping, axial * (0.9 + 0.1 / slant) / slant)
+    return _Target(axial, shear_damping, np.full(len(slant), axial), shear_at)
 
 
 def _candidates(
@@ -381,7 +423,8 @@ def _fit_groups(
         phase = frames[elements.faces]
         if size > 3 * _FITTED:
             count = np.maximum(elements.allowed.sum(axis=1, keepdims=True), 1)
-            weights = np.where(elements.allowed, target.m0 / count, 0.0)
+            total = 2.0 * (target.axial_at + target.shear_at)[elements.faces, None]
+            weights = np.where(elements.allowed, total / count, 0.0)
         else:
             weights = _fit_group(group, target, phase)
         area = planes.area[elements.faces]
@@ -402,34 +445,43 @@ def _fit_groups(
 
 
 def _fit_group(group: _Candidates, target: _Target, phase: Complex) -> Array:
-    """Weights (N, n) of the springs of faces of one size, N/m."""
+    """Weights (N, n) of the springs of faces of one size, N/m.
+
+    Every edge of a triangle or a larger polygon keeps a little stiffness, lest parts of the
+    mesh drift apart.
+    """
     elements = group.elements
+    axial, shear = target.axial_at[elements.faces], target.shear_at[elements.faces]
     settings, guess = _FIT_POLYGONS, None
+    least = np.zeros_like(elements.angles)
+    if group.structural != _QUAD:
+        bound = np.minimum(_FLOOR * axial, np.maximum(0.5 * shear, 0.2 * _FLOOR * axial))
+        least[:, : group.structural] = bound[:, None] * (_TRIANGLE / group.structural)
     if group.structural == _TRIANGLE:
         settings = _FIT_TRIANGLES
     elif group.structural == _QUAD:
-        settings, guess = _FIT_QUADS, _rectangle_weights(group.lengths, target)
+        settings, guess = _FIT_QUADS, _rectangle_weights(group.lengths, axial, shear)
     return fit_weights(
         elements.angles,
         elements.allowed,
         elements.price,
-        target.m0,
-        target.m4 * phase,
+        2.0 * (axial + shear),
+        2.0 * (axial - 3.0 * shear) * phase,
         settings,
         guess,
+        least,
     )
 
 
-def _rectangle_weights(lengths: Array, target: _Target) -> Array:
+def _rectangle_weights(lengths: Array, axial: Array, shear: Array) -> Array:
     """Weights (N, 6) of four edges and two diagonals, exact for a rectangle."""
     one = 0.5 * (lengths[:, 0] + lengths[:, 2])
     two = 0.5 * (lengths[:, 1] + lengths[:, 3])
     ratio = (one / np.maximum(two, 1e-300)) ** 2
     inverse = 1.0 / np.maximum(ratio, 1e-300)
-    most = target.axial
-    along = np.clip(0.5 * (target.axial - target.shear * ratio), 0.0, most)
-    across = np.clip(0.5 * (target.axial - target.shear * inverse), 0.0, most)
-    diagonal = np.minimum(0.5 * target.shear * (ratio + inverse + 2.0), most)
+    along = np.clip(0.5 * (axial - shear * ratio), 0.0, axial)
+    across = np.clip(0.5 * (axial - shear * inverse), 0.0, axial)
+    diagonal = np.minimum(0.5 * shear * (ratio + inverse + 2.0), 2.0 * axial)
     return np.stack([along, across, along, across, diagonal, diagonal], axis=1)
 
 
@@ -438,9 +490,9 @@ def _assemble(
     table: EdgeTable,
     rest: Array,
     groups: list[_Candidates],
-    planes: FacePlanes,
     shares: tuple[list[Array], list[Array]],
     targets: tuple[_Target, _Target],
+    bending_stiffness: float,
 ) -> SpringNetwork:
     """Add up the shares of the faces, split off the flexion springs, sort."""
     count = max(mesh.vertex_count, 1)
@@ -479,15 +531,21 @@ def _assemble(
     one, two, flexion_keys = edge_spring[one[free]], edge_spring[two[free]], flexion_keys[free]
     flexion, index = np.unique(flexion_keys, return_inverse=True)
     index = index.reshape(-1)
-    partnered = np.zeros(len(merged), dtype=np.bool_)
-    partnered[one], partnered[two] = True, True
+    halves = 0.5 * np.linalg.norm(rest[flexion // count] - rest[flexion % count], axis=1)
     flexion_values = []
+    kept = np.ones(len(flexion))
     for part, target in zip(total, targets, strict=True):
         along = target.axial - target.shear
         taken = min(4.0 * FLEXION_SHARE * target.axial / along, 0.5) if along > 0.0 else 0.0
-        mean = 0.125 * taken * (part[one] + part[two])
-        flexion_values.append(np.bincount(index, mean, len(flexion)))
-        part[partnered] *= 1.0 - taken
+        mean = np.bincount(index, 0.125 * taken * (part[one] + part[two]), len(flexion))
+        if target is targets[0]:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                most = bending_stiffness / halves**2
+                kept = np.where(mean > most, most / mean, 1.0)
+        flexion_values.append(mean * kept)
+        # An edge gives for the flexion springs at its ends, as much as they kept on average.
+        lost = taken * _edge_means(one, two, kept[index], len(merged))
+        np.multiply(part, 1.0 - lost, out=part)
     return _sorted_network(
         np.concatenate([merged, flexion]),
         np.concatenate([kind, np.full(len(flexion), SpringKind.FLEXION, dtype=np.uint8)]),
@@ -496,6 +554,14 @@ def _assemble(
         rest,
         count,
     )
+
+
+def _edge_means(one: Integers, two: Integers, values: Array, count: int) -> Array:
+    """Mean over the flexion springs that each spring is half of; 0 without any."""
+    both = np.concatenate([one, two])
+    number = np.bincount(both, minlength=count)
+    total = np.bincount(both, np.concatenate([values, values]), minlength=count)
+    return np.asarray(total / np.maximum(number, 1))
 
 
 def _thread_stiffness(
