@@ -126,9 +126,9 @@ def build_hinges(
 
 
 def hinge_angles(positions: Array, vertices: npt.ArrayLike) -> Array:
-    """(H,) theta of the hinges (H, 6): positive where the wings stand off along the normals.
+    """(H,) theta of the hinges (H, 6): positive where the wings are raised along the normals.
 
-    The sign is that of ``(n_a x n_b) . (e1 - e0)`` for the normals of (e0, e1, a), (e1, e0, b).
+    The sign is that of ``(n_b × n_a) · (e1 - e0)`` for the normals of (e0, e1, a), (e1, e0, b).
     """
     index = np.asarray(vertices)
     e0, e1 = positions[index[:, 0]], positions[index[:, 1]]
@@ -138,8 +138,9 @@ def hinge_angles(positions: Array, vertices: npt.ArrayLike) -> Array:
     axis = axis / np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
     normal_a = np.cross(axis, wing_a - e0)
     normal_b = np.cross(wing_b - e0, axis)
-    sine = (np.cross(normal_a, normal_b) * axis).sum(axis=1)
-    return np.arctan2(sine, (normal_a * normal_b).sum(axis=1))
+    sine = (np.cross(normal_b, normal_a) * axis).sum(axis=1)
+    cosine = (normal_a * normal_b).sum(axis=1)
+    return np.asarray(np.arctan2(sine, cosine), dtype=np.float64)
 
 
 def bending_matrix(hinges: HingeSet, rest: Array, vertex_count: int) -> SparseMatrix:
@@ -244,7 +245,8 @@ def _fit(flaps: _Flaps, planes: FacePlanes) -> Array:
     # A hinge's mean over all rolling directions is (1 + trace²) / 4 of its weight.
     reached = (weights * 0.25 * (1.0 + trace**2)).sum(axis=1, keepdims=True)
     weights *= np.clip(1.0 / np.maximum(reached, 1e-300), 0.5, 2.0)
-    return np.minimum(weights * area[:, None] / np.maximum(square, 1e-300), _CAP)
+    stiffness = weights * area[:, None] / np.maximum(square, 1e-300)
+    return np.asarray(np.minimum(stiffness, _CAP), dtype=np.float64)
 
 
 def _merge(vertices: Integers, shares: Array) -> tuple[Integers, Array]:

@@ -7,14 +7,16 @@ import numpy.typing as npt
 Indices = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
 
-_PASSES = 6
+_PASSES = 2
+_ROUNDS = 10_000
 
 
 def color(offsets: Indices, neighbours: Indices) -> Indices:
     """(V,) colours 0, 1, ... such that no two coupled vertices share one.
 
-    Parallel greedy colouring (Jones and Plassmann) with the vertices of many neighbours first,
-    then some rounds of iterated greedy: the classes, taken in another order, are coloured
+    Greedy in the order of the vertices, which suits grids and any order that keeps neighbours
+    together; all vertices whose predecessors are done get their colours at once (Jones and
+    Plassmann). Then two rounds of iterated greedy: the classes, last one first, are coloured
     anew, which never needs more colours. Deterministic.
 
     Args:
@@ -29,10 +31,10 @@ def color(offsets: Indices, neighbours: Indices) -> Indices:
     degree = np.bincount(owner, minlength=count)
     start = np.concatenate([[0], np.cumsum(degree)])
     colours = _first_colours(start, owner, other, degree)
-    for number in range(_PASSES):
-        classes = _class_order(colours, number)
+    for _ in range(_PASSES):
+        order, ends = color_order(colours.astype(np.int32))
         fresh = np.full(count, -1, dtype=np.int64)
-        for vertices in classes:
+        for vertices in reversed(np.split(order.astype(np.int64), ends[1:-1])):
             fresh[vertices] = _smallest_free(vertices, start, other, fresh)
         colours = fresh
     return colours.astype(np.int32)
@@ -65,33 +67,41 @@ def union_pattern(vertex_count: int, *patterns: tuple[Indices, Indices]) -> tupl
 
 
 def _first_colours(start: Integers, owner: Integers, other: Integers, degree: Integers) -> Integers:
-    """Each round colours the vertices that precede all their uncoloured neighbours."""
+    """Greedy colours in the given order, unless that takes too many rounds: then shuffled."""
     count = len(degree)
-    shuffled = np.argsort(_mixed(np.arange(count)), kind="stable")
-    rank = np.empty(count, dtype=np.int64)
-    rank[shuffled] = np.arange(count)
-    priority = np.minimum(degree, 2**20) * count + rank
-    before = priority[other] > priority[owner]
-    waiting = np.bincount(owner[before], minlength=count)
-    colours = np.full(count, -1, dtype=np.int64)
+    natural = np.arange(count, dtype=np.int64)
+    colours = _greedy(natural, start, owner, other, degree)
+    if colours is None:
+        shuffled = np.empty(count, dtype=np.int64)
+        shuffled[np.argsort(_mixed(natural), kind="stable")] = natural
+        colours = _greedy(shuffled, start, owner, other, degree)
+    return natural if colours is None else colours
+
+
+def _greedy(
+    rank: Integers, start: Integers, owner: Integers, other: Integers, degree: Integers
+) -> Integers | None:
+    """Each round colours the vertices whose uncoloured neighbours all come later in rank."""
+    waiting = np.bincount(owner[rank[other] < rank[owner]], minlength=len(degree))
+    colours = np.full(len(degree), -1, dtype=np.int64)
     ready = np.flatnonzero(waiting == 0)
-    while len(ready):
+    for _ in range(_ROUNDS):
+        if not len(ready):
+            return colours
         colours[ready] = _smallest_free(ready, start, other, colours)
-        entries = _entries(ready, start)
-        reached = other[entries]
-        later = reached[priority[reached] < np.repeat(priority[ready], degree[ready])]
-        waiting -= np.bincount(later, minlength=count)
-        candidates = np.unique(later)
-        ready = candidates[(waiting[candidates] == 0) & (colours[candidates] < 0)]
-    return colours
+        reached = other[_entries(ready, start)]
+        later = reached[rank[reached] > np.repeat(rank[ready], degree[ready])]
+        np.subtract.at(waiting, later, 1)
+        later = np.unique(later)
+        ready = later[waiting[later] == 0]
+    return None
 
 
 def _entries(vertices: Integers, start: Integers) -> Integers:
     sizes = start[vertices + 1] - start[vertices]
     ends = np.cumsum(sizes)
-    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
-        start[vertices] - (ends - sizes), sizes
-    )
+    first = np.repeat(start[vertices] - (ends - sizes), sizes)
+    return np.asarray(np.arange(len(first)) + first, dtype=np.int64)
 
 
 def _smallest_free(
@@ -106,16 +116,6 @@ def _smallest_free(
     table = np.zeros((len(vertices), width), dtype=np.bool_)
     table[row[used], taken[used]] = True
     return np.asarray(table.argmin(axis=1))
-
-
-def _class_order(colours: Integers, number: int) -> list[Integers]:
-    """Vertices by colour: last colour first, every third time the largest class first."""
-    order = np.argsort(colours, kind="stable")
-    sizes = np.bincount(colours)
-    classes = np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
-    if number % 3 == 2:  # noqa: PLR2004
-        return [classes[index] for index in np.argsort(-sizes, kind="stable")]
-    return classes[::-1]
 
 
 def _mixed(values: Integers) -> npt.NDArray[np.uint64]:

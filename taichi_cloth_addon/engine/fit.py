@@ -57,10 +57,11 @@ def fit_weights(
     angles: Array,
     allowed: Mask,
     price: Array,
-    m0: float,
+    m0: Array,
     m4: Complex,
     weights: FitWeights,
     guess: Array | None = None,
+    least: Array | None = None,
 ) -> Array:
     """Weights w >= 0 of the elements of each face.
 
@@ -68,48 +69,55 @@ def fit_weights(
         angles: (F, n) angle of each element's direction in its face.
         allowed: (F, n) false for elements that are not there.
         price: (F, n) relative cost of using an element.
-        m0: wanted M0, N/m (N m for hinges); M2 is wanted to vanish.
+        m0: (F,) wanted M0, N/m; M2 is wanted to vanish.
         m4: (F,) wanted M4.
         weights: what matters.
         guess: (F, n) weights that are right on a regular mesh; none: 0.
+        least: (F, n) lower bounds of the weights; none: 0.
 
     Returns:
         (F, n) weights in the unit of ``m0``, 0 where not allowed.
     """
     result = np.zeros_like(angles)
-    if m0 <= 0.0:
-        return result
+    unit = np.where(m0 > 0.0, m0, 1.0)
     for start in range(0, len(angles), CHUNK):
         part = slice(start, start + CHUNK)
-        first = np.zeros_like(angles[part]) if guess is None else guess[part] / m0
-        result[part] = m0 * _fit(
-            angles[part], allowed[part], price[part], m4[part] / m0, weights, first
+        scale = unit[part, None]
+        first = np.zeros_like(angles[part]) if guess is None else guess[part] / scale
+        bound = np.zeros_like(first) if least is None else allowed[part] * least[part] / scale
+        result[part] = scale * _fit(
+            angles[part], allowed[part], price[part], m4[part] / unit[part], weights, first, bound
         )
+    result[m0 <= 0.0] = 0.0
     return result
 
 
 def fit_misfit(
-    angles: Array, allowed: Mask, price: Array, m0: float, m4: Complex, weights: FitWeights
+    angles: Array, allowed: Mask, price: Array, m4: Complex, weights: FitWeights
 ) -> Array:
-    """(F,) objective reached by ``fit_weights``, relative to m0²: errors plus prices paid."""
-    fitted = fit_weights(angles, allowed, price, m0, m4, weights) / m0
+    """(F,) objective reached by ``fit_weights`` for M0 = 1: errors plus prices paid."""
+    fitted = fit_weights(angles, allowed, price, np.ones(len(angles)), m4, weights)
     got0, got2, got4 = moments(fitted, angles)
     error = weights.m0 * (got0 - 1.0) ** 2 + weights.m2 * np.abs(got2) ** 2
-    error += weights.m4 * np.abs(got4 - m4 / m0) ** 2
+    error += weights.m4 * np.abs(got4 - m4) ** 2
     return np.asarray(error + 2.0 * weights.sparsity * (price * fitted).sum(axis=1))
 
 
 def moments(weights: Array, angles: Array) -> tuple[Array, Complex, Complex]:
     """(F,) moments M0, M2 and M4 of weights (F, n) at angles (F, n)."""
-    phase = np.exp(2j * angles)
-    return weights.sum(axis=1), (weights * phase).sum(axis=1), (weights * phase**2).sum(axis=1)
+    phase: Complex = np.exp(2j * angles)
+    second: Complex = weights * phase
+    fourth: Complex = second * phase
+    return weights.sum(axis=1), second.sum(axis=1), fourth.sum(axis=1)
 
 
 def uniaxial(m0: Array, m2: Complex, m4: Complex, frame: Complex) -> tuple[Array, Array]:
     """Stiffness along warp and weft with the other direction free, N/m.
 
     Args:
-        m0, m2, m4: moments of the sheet.
+        m0: moment M0 of the sheet.
+        m2: M2.
+        m4: M4.
         frame: exp(4iψ), ψ the angle of the warp (or weft, the sheet has both alike).
     """
     turned = m4 * np.conj(frame)
@@ -131,6 +139,7 @@ def _fit(
     m4: Complex,
     weights: FitWeights,
     guess: Array,
+    least: Array,
 ) -> Array:
     double, quadruple = np.exp(2j * angles), np.exp(4j * angles)
     gram = (
@@ -139,7 +148,8 @@ def _fit(
         + weights.m4 * np.real(quadruple[:, :, None] * np.conj(quadruple[:, None, :]))
     )
     wanted = weights.m0 + weights.m4 * np.real(np.conj(quadruple) * m4[:, None])
-    return fit_system(gram, wanted, allowed, price, weights, guess)
+    wanted = wanted - (gram * least[:, None, :]).sum(axis=2)
+    return least + fit_system(gram, wanted, allowed, price, weights, guess - least)
 
 
 def fit_system(
@@ -150,7 +160,9 @@ def fit_system(
     Args:
         gram: (F, n, n) G of each face; changed in place.
         wanted: (F, n).
-        allowed, price, guess: (F, n), see ``fit_weights``.
+        allowed: (F, n) false for elements that are not there.
+        price: (F, n) relative cost of using an element.
+        guess: (F, n) weights that are right on a regular mesh.
         weights: ridge, sparsity and refinements.
     """
     diagonal = np.arange(gram.shape[1])

@@ -10,7 +10,7 @@ from .fit import Array, Complex, FitWeights, Mask, fit_misfit
 from .mesh import EdgeTable, Integers, Mesh, components, face_of_corner, face_vectors
 
 _QUAD = 4
-_SAMPLES = 2048  # faces of a component that vote on its warp direction
+_SAMPLES = 512  # faces of a component that vote on its warp direction
 _COARSE = 24  # angles tried over a quarter turn
 _FINE = 9  # then between two of those
 _NEAR = np.radians(15.0)  # a direction this close to the reference ...
@@ -37,7 +37,7 @@ class FacePlanes:
     area: Array
     component: Integers
 
-    def flat(self, vectors: Array, faces: npt.ArrayLike) -> Complex:
+    def flat(self, vectors: Array, faces: Integers) -> Complex:
         """Vectors (N, ..., 3) in the planes of the given faces (N,), as complex numbers."""
         first, second = self.first[faces], self.second[faces]
         extra = (1,) * (vectors.ndim - 2)
@@ -63,17 +63,17 @@ def face_planes(mesh: Mesh, table: EdgeTable, rest: Array) -> FacePlanes:
     _, component = np.unique(face_label, return_inverse=True)
     component = component.reshape(-1)
     count = int(component.max()) + 1 if len(component) else 0
-    upright = np.stack(
-        [np.bincount(component, area * normal[:, axis] ** 2, count) for axis in range(3)], axis=1
-    )
+    upright = np.zeros((count, 3))
+    for axis in range(3):
+        upright[:, axis] = np.bincount(component, area * normal[:, axis] ** 2, count)
     upright /= np.maximum(upright.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     best = (upright + np.array([1e-3, 2e-3, 0.0])).argmin(axis=1)[component]
-    axis = np.eye(3)[best] if len(best) else np.zeros((0, 3))
-    steep = np.abs((axis * normal).sum(axis=1)) > 0.95  # noqa: PLR2004
+    world = np.eye(3)[best] if len(best) else np.zeros((0, 3))
+    steep = np.abs((world * normal).sum(axis=1)) > 0.95  # noqa: PLR2004
     other = (best + 1) % 3
     other = np.where(np.abs(normal[np.arange(len(other)), other]) > 0.95, (best + 2) % 3, other)  # noqa: PLR2004
-    axis[steep] = np.eye(3)[other[steep]]
-    first = axis - (axis * normal).sum(axis=1, keepdims=True) * normal
+    world[steep] = np.eye(3)[other[steep]]
+    first = world - (world * normal).sum(axis=1, keepdims=True) * normal
     first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), np.finfo(float).tiny)
     return FacePlanes(first, np.cross(normal, first), area, component.astype(np.int64))
 
@@ -107,12 +107,13 @@ def border_phase(
     length = np.maximum(np.abs(along), np.finfo(float).tiny)
     quadruple = (along / length) ** 4 * length
     component = planes.component[face]
-    total = np.bincount(component, quadruple.real, count) + 1j * np.bincount(
+    total: Complex = np.bincount(component, quadruple.real, count) + 1j * np.bincount(
         component, quadruple.imag, count
     )
     norm = np.maximum(np.bincount(component, length, count), np.finfo(float).tiny)
     size = np.maximum(np.abs(total), np.finfo(float).tiny)
-    return total / size, np.abs(total) / norm
+    phase: Complex = total / size
+    return phase, np.abs(total) / norm
 
 
 @dataclass(frozen=True)
@@ -159,14 +160,13 @@ def component_frames(
                 group.angles[rows],
                 group.allowed[rows],
                 group.price[rows],
-                1.0,
                 _ORTHOTROPY * phase[component],
                 _FIT,
             )
             total += np.bincount(component, value * planes.area[group.faces[rows]], count)
         return total
 
-    def search(centre: Complex, offsets: Array) -> tuple[Complex, Array]:
+    def search(centre: Complex, offsets: npt.NDArray[np.floating]) -> tuple[Complex, Array]:
         tried = np.stack([misfit(centre * np.exp(1j * offset)) for offset in offsets])
         best = tried.argmin(axis=0)
         return centre * np.exp(1j * offsets[best]), tried[best, np.arange(count)]
@@ -175,7 +175,8 @@ def component_frames(
     at_reference = misfit(reference)
     result, limit = reference, _NEAR_GAIN * at_reference - 1e-12
     near = np.linspace(-4.0 * _NEAR, 4.0 * _NEAR, 2 * _FINE - 1)
-    for offsets, gain in ((np.arange(_COARSE) * step, _FAR_GAIN), (near, _NEAR_GAIN)):
+    all_round = np.arange(_COARSE) * step
+    for offsets, gain in ((all_round, _FAR_GAIN), (near, _NEAR_GAIN)):
         width = float(offsets[1] - offsets[0])
         centre, value = search(reference, offsets)
         for _ in range(2):

@@ -59,7 +59,8 @@ class Mesh:
     @property
     def sizes(self) -> Integers:
         """(F,) corners of each polygon."""
-        return np.diff(self.offsets.astype(np.int64))
+        wide = self.offsets.astype(np.int64)
+        return wide[1:] - wide[:-1]
 
 
 @dataclass(frozen=True)
