@@ -121,7 +121,7 @@ class BakeSession:
         self.live = False  # Whether the user can see the timeline between two pumps.
         self._scene_uid = scene.session_uid
         self._resume = resume
-        self._waiting = False
+        self._checked = False
         self._cancelled = False
         self._capture: capture.Capture | None = None
         self._worker: WorkerProcess | None = None
@@ -199,9 +199,7 @@ class BakeSession:
 
     # ------------------------------------------------------------------ steps
 
-    def _plan(
-        self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]
-    ) -> list[Group]:
+    def _plan(self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> list[Group]:
         ranges: dict[tuple[int, int], list[Target]] = {}
         for ob in objects:
             settings = cloth_settings(ob)
@@ -249,6 +247,8 @@ class BakeSession:
         if self._worker is None:
             if self._cancelled:
                 self._end(Outcome.CANCELLED)
+            elif not self._checked:
+                self._check_group()
             else:
                 self._begin_group()
             return
@@ -275,7 +275,7 @@ class BakeSession:
             found.append(ob)
         return found
 
-    def _begin_group(self) -> None:
+    def _check_group(self) -> None:
         scene = self._scene()
         objects = self._objects()
         self.progress = Progress(
@@ -289,8 +289,14 @@ class BakeSession:
         if errors:
             raise BakeError("\n".join(errors))
         self.notices += [p.message for p in problems if p.severity != "ERROR"]
+        self._checked = True
+
+    def _begin_group(self) -> None:
+        scene = self._scene()
+        objects = self._objects()
         for ob in objects:
             make_folder(capture.cache_path(ob, scene).parent)
+        results.prune_unsaved(capture.cache_path(objects[0], scene).parent)
         self._begin_capture(scene, objects)
         self._worker = WorkerProcess(self._job_folder, resume=self._resume)
         self._end_event = None
@@ -358,7 +364,6 @@ class BakeSession:
         if captured is None or self._next_frame > last:
             return
         editing = [ob.name for ob in self._objects() if ob.mode == "EDIT"]
-        self._waiting = bool(editing)
         if editing:
             # In Edit Mode the evaluated mesh leaves modifiers out; capture goes on afterwards.
             self.progress.phase = f"waiting until {editing[0]} leaves Edit Mode"
@@ -431,6 +436,7 @@ class BakeSession:
             following = self._groups.index(self.group) + 1
             if following < len(self._groups) and not self._cancelled:
                 self.group = self._groups[following]
+                self._checked = False
                 return
             self._end(Outcome.CANCELLED if following < len(self._groups) else Outcome.DONE)
         else:
@@ -456,7 +462,7 @@ class BakeSession:
             self._baked.append(f"{ob.name} keeps its earlier bake; Resume goes on with the new one")
             return
         known = results.read_sidecar(path)
-        attach.attach(ob, path, known.frame_first)
+        attach.attach(ob, path, known.frame_first, scene)
         attach.refresh(ob, scene)
         self.changed = True
         self._baked.append(f"{ob.name}, frames {known.frame_first} to {known.frame_last}")
@@ -515,4 +521,3 @@ def run(session: BakeSession, tick: Callable[[BakeSession], None] | None = None)
     finally:
         if session.running:
             session.abort()
-

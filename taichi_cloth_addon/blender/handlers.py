@@ -8,7 +8,7 @@ from typing import Any
 import bpy
 from bpy.app.handlers import persistent
 
-from . import bake, changes, finished, status
+from . import bake, bake_operators, changes, finished, status
 from .properties import is_cloth
 
 
@@ -20,7 +20,25 @@ def _on_depsgraph_update(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph
             if update.is_updated_geometry and is_cloth(original):
                 changes.mark(original.session_uid)
         elif isinstance(original, bpy.types.Scene):
-            changes.mark_all()
+            _look_at_scene(original)
+
+
+_scenes: dict[int, tuple[object, ...]] = {}
+
+
+def _look_at_scene(scene: bpy.types.Scene) -> None:
+    """Blender tags the scene for a mere selection too, so look at what a bake depends on."""
+    seen = (
+        *(scene.frame_start, scene.frame_end, scene.use_custom_simulation_range),
+        *(scene.simulation_frame_start, scene.simulation_frame_end),
+        *(scene.render.fps, scene.render.fps_base),
+        *(scene.render.frame_map_old, scene.render.frame_map_new),
+        *(scene.use_gravity, scene.gravity[0], scene.gravity[1], scene.gravity[2]),
+        *(scene.unit_settings.system, scene.unit_settings.scale_length),
+    )
+    if _scenes.get(scene.session_uid) != seen:
+        _scenes[scene.session_uid] = seen
+        changes.mark_all()
 
 
 @persistent  # type: ignore[untyped-decorator]
@@ -31,6 +49,8 @@ def _on_undo(*_args: object) -> None:
 @persistent  # type: ignore[untyped-decorator]
 def _on_load_pre(*_args: object) -> None:
     bake.shutdown()
+    bake_operators.remove_timers()
+    _scenes.clear()
 
 
 @persistent  # type: ignore[untyped-decorator]

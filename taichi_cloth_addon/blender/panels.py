@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import bpy
 
-from . import bake, preferences, presets, selection, status
+from . import bake, checks, preferences, presets, selection, status
 from .properties import ClothSettings, cloth_settings, is_cloth, scene_settings
 
 CATEGORY = "Taichi Cloth"
-FEW_VERTICES = 100
 
 FIXES = {
     "SUBDIVIDE": "taichi_cloth.subdivide",
@@ -115,8 +114,10 @@ class TAICHI_CLOTH_PT_main(bpy.types.Panel):
                 column.label(text=f"Outdated: {frames}", icon="FILE_REFRESH")
             case _:
                 column.label(text="Error", icon="ERROR")
-        if seen.message:
-            _text(column, seen.message)
+        told = {problem.message for problem in status.problems(ob)}
+        for line in seen.message.split("\n"):
+            if line and line not in told:
+                _text(column, line)
         if seen.playing and seen.seconds_per_frame:
             _text(column, f"{seen.seconds_per_frame:.2g} s per frame, {seen.device}")
         for warning in seen.warnings:
@@ -140,7 +141,7 @@ def hints(ob: bpy.types.Object) -> list[tuple[str, str]]:
     found = []
     mesh = ob.data
     assert isinstance(mesh, bpy.types.Mesh)
-    if len(mesh.vertices) < FEW_VERTICES:
+    if len(mesh.vertices) < checks.COARSE:
         found.append((f"{len(mesh.vertices)} vertices are too few for folds", "SUBDIVIDE"))
     if not cloth_settings(ob).pin_group:
         found.append(("Nothing is pinned, so the cloth falls", "PIN"))

@@ -2,6 +2,7 @@
 """The files that a bake of an object left on disk, and which of them are the object's own."""
 
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from . import attach, cache_paths
 from .properties import cloth_settings
 
 _JOB = "job.json"
+UNSAVED_SECONDS = 30 * 24 * 3600.0
+"""A bake of a file that was never saved is kept that long for a recovered session."""
 
 
 def own_path(ob: bpy.types.Object) -> Path | None:
@@ -96,6 +99,17 @@ def _remove_empty(folder: Path) -> None:
         if path.name and (path == folder or path.name == cache_paths.FOLDER):
             with suppress(OSError):
                 path.rmdir()
+
+
+def prune_unsaved(folder: Path) -> None:
+    """Delete what sessions that never saved their file left long ago beside this one's folder."""
+    if folder.parent.name != "unsaved":
+        return
+    long_ago = time.time() - UNSAVED_SECONDS
+    for old in folder.parent.iterdir():
+        with suppress(OSError):
+            if old != folder and old.stat().st_mtime < long_ago:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 def end_job(folder: Path) -> None:

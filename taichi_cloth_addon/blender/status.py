@@ -82,7 +82,7 @@ class _Answer:
 
 _answers: dict[int, _Answer] = {}
 _failures: dict[int, str] = {}
-_problems: dict[int, list[capture.Problem]] = {}
+_problems: dict[int, tuple[tuple[object, ...], list[capture.Problem]]] = {}
 _baking: dict[int, int] = {}
 _running: Running | None = None
 
@@ -190,9 +190,7 @@ def _look(ob: bpy.types.Object) -> View:
             deletable=True,
         )
     if shown is None:
-        return View(
-            ERROR if failure else NONE, failure, resumable=resumable, deletable=deletable
-        )
+        return View(ERROR if failure else NONE, failure, resumable=resumable, deletable=deletable)
     state, message, found = ERROR, "", None
     if not shown.exists():
         message = f'The baked file "{shown}" is missing; bake again or bring it back'
@@ -278,12 +276,23 @@ def remember_problems(
     for problem in problems:
         by_name.setdefault(problem.object_name, []).append(problem)
     for ob in objects:
-        _problems[ob.session_uid] = by_name.get(ob.name, [])
+        _problems[ob.session_uid] = _glance(ob), by_name.get(ob.name, [])
 
 
 def problems(ob: bpy.types.Object) -> list[capture.Problem]:
-    """What the last check of the object found."""
-    return _problems.get(ob.session_uid, [])
+    """What the last check of the object found, unless it has changed visibly since."""
+    seen, found = _problems.get(ob.session_uid, ((), []))
+    return found if seen == _glance(ob) else []
+
+
+def _glance(ob: bpy.types.Object) -> tuple[object, ...]:
+    mesh, settings = ob.data, cloth_settings(ob)
+    assert isinstance(mesh, bpy.types.Mesh)
+    return (
+        *(len(mesh.vertices), len(mesh.polygons), len(ob.vertex_groups), len(ob.modifiers)),
+        *(settings.pin_group, settings.cache_folder, settings.use_scene_range),
+        *(settings.frame_start, settings.frame_end, ob.hide_viewport),
+    )
 
 
 def forget(session_uid: int) -> None:

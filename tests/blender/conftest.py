@@ -12,7 +12,6 @@ bpy = pytest.importorskip("bpy")
 
 from tests.blender import support  # noqa: E402 (needs bpy)
 
-
 _exit_status = [0]
 
 

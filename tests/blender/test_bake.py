@@ -17,9 +17,7 @@ pytestmark = pytest.mark.usefixtures("fake_worker")
 
 def session_for(*objects: Any, **options: Any) -> Any:
     """A started session on these objects."""
-    session = support.ours("blender.bake").BakeSession(
-        bpy.context.scene, list(objects), **options
-    )
+    session = support.ours("blender.bake").BakeSession(bpy.context.scene, list(objects), **options)
     session.start()
     return session
 

@@ -32,6 +32,22 @@ def test_unregister_leaves_nothing_and_register_works_again() -> None:
     assert support.cloth().taichi_cloth.enabled
 
 
+@pytest.mark.skipif(support.INSTALLED, reason="the package test does it with the zip")
+def test_disabling_while_baking_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fake_command(monkeypatch, 0.05)
+    ob = support.cloth(frames=(1, 100))
+    session = support.ours("blender.bake").BakeSession(bpy.context.scene, [ob])
+    session.start()
+    support.pump(session, lambda: session.progress.done >= 2)
+    process = session._worker._process
+    support.ours().unregister()
+    try:
+        assert process.poll() is not None
+        assert support.ours("blender.bake").current() is None
+    finally:
+        support.ours().register()
+
+
 def test_operators_have_names_and_tooltips() -> None:
     names = {
         "add", "remove", "bake", "resume", "delete_bake", "to_shape_keys", "check_mesh", "cancel",
