@@ -38,7 +38,7 @@ from tools.extension_zip import (  # noqa: E402
     build_zip,
     unpacked_wheels,
 )
-from tools.profiles import make_profile  # noqa: E402
+from tools.profiles import RUNNER, make_profile  # noqa: E402
 from tools.testing import STEPS, run_tests  # noqa: E402
 
 
@@ -62,7 +62,7 @@ def demo(arguments: list[str]) -> int:
     output = BUILD / "demo"
     heading("Demo: bake and render")
     run(
-        [environment.python, "-u", script, "--out", output, *arguments],
+        [environment.python, "-u", RUNNER, script, "--out", output, *arguments],
         what="The demo",
         environment=variables,
     )
@@ -91,7 +91,7 @@ def bench(arguments: list[str]) -> int:
     variables["PYTHONPATH"] = str(unpacked_wheels(environment))
     variables["TAICHI_CLOTH_TEST_CACHE"] = str(BUILD / "kernels")
     run(
-        [environment.python, "-u", script, *arguments],
+        [environment.python, "-u", RUNNER, script, *arguments],
         what="The benchmark",
         environment=variables,
     )

@@ -2,9 +2,14 @@
 """What all tests share."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+
+from tools.bpy_script import leave
+
+exit_status = 0
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +18,16 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = Path(os.environ.get("TAICHI_CLOTH_TEST_CACHE") or tmp_path_factory.mktemp("kernels"))
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Remember how the tests went."""
+    global exit_status  # noqa: PLW0603 (pytest_unconfigure is not told)
+    exit_status = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """End a process that has Blender in it, whose destructors may crash or hang."""
+    if "bpy" in sys.modules:
+        leave(exit_status)

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ from .common import (
     REQUIREMENTS,
     ROOT,
     BuildError,
-    clean_environment,
     host_platform,
     run,
     say,
@@ -36,7 +36,7 @@ WHEEL_TAGS = {
 }
 ROOT_FILES = ("LICENSE", "README.md")
 # Every file in a zip carries this time, so that the same sources give the same bytes.
-TIMESTAMP = 1_700_000_000
+TIMESTAMP = (2026, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -115,27 +115,24 @@ def fetch_wheel(wheel: Wheel, environment: Environment) -> Path:
     return path
 
 
-def platform_manifest(text: str, platform: str, wheels: Sequence[str], paths: Sequence[str]) -> str:
+def platform_manifest(text: str, platform: str, wheels: Sequence[str]) -> str:
     """The manifest of one platform's zip.
 
     Args:
         text: the manifest of the repository.
         platform: the only platform it keeps.
         wheels: file names of the wheels, added as `wheels`.
-        paths: every other file of the zip; listed, so that their order is always the same.
     """
     quoted = ",\n".join(f'  "./wheels/{name}"' for name in wheels)
-    listed = ",\n".join(f'  "{name}"' for name in paths)
     replacement = f'platforms = ["{platform}"]\nwheels = [\n{quoted},\n]'
     staged, count = re.subn(r"(?m)^platforms = \[.*\]$", lambda _: replacement, text)
     if count != 1 or re.search(r"(?m)^(wheels|\[build\])", text):
         raise BuildError(
             "blender_manifest.toml must have `platforms = [...]` on one line, and neither wheels "
-            "nor a [build] table: packaging adds them."
+            "nor a [build] table: packaging adds the wheels."
         )
     lines = [line for line in staged.splitlines() if not line.startswith("# `python build.py")]
-    staged = "\n".join(lines)
-    return f"{staged.rstrip()}\n\n[build]\npaths = [\n{listed},\n]\n"
+    return "\n".join(lines) + "\n"
 
 
 def _source_files() -> dict[str, Path]:
@@ -174,13 +171,19 @@ def _stage(platform: str, environment: Environment, folder: Path) -> None:
         MANIFEST.read_text("utf-8"),
         platform,
         [wheel.file_name for wheel in wheels],
-        sorted(files),
     )
     (folder / MANIFEST.name).write_bytes(manifest.encode("utf-8"))
-    for path in folder.rglob("*"):
-        if path.is_file():
-            path.chmod(0o644)
-            os.utime(path, (TIMESTAMP, TIMESTAMP))
+
+
+def _normalize(built: Path, result: Path) -> None:
+    """Copies a zip so that the same sources give the same bytes, whatever tool built it."""
+    with zipfile.ZipFile(built) as source, zipfile.ZipFile(result, "w") as target:
+        for entry in sorted(source.infolist(), key=lambda entry: entry.filename):
+            plain = zipfile.ZipInfo(entry.filename, TIMESTAMP)
+            plain.compress_type = entry.compress_type
+            plain.create_system = 3
+            plain.external_attr = 0o100644 << 16
+            target.writestr(plain, source.read(entry), compresslevel=9)
 
 
 def manifest_version() -> str:
@@ -203,8 +206,6 @@ def build_zip(platform: str, environment: Environment) -> Path:
         scripts / "addons_core" / "bl_pkg" / "cli" / "blender_ext.py",
     ]
     tags = scripts / "modules" / "_bpy_internal" / "extensions" / "tags.py"
-    # Times in a zip are local ones.
-    environment_variables = clean_environment({"TZ": "UTC"})
     BUILD.mkdir(exist_ok=True)
     dist = BUILD / "dist"
     dist.mkdir(exist_ok=True)
@@ -213,7 +214,7 @@ def build_zip(platform: str, environment: Environment) -> Path:
         folder = Path(scratch) / EXTENSION_ID
         folder.mkdir()
         _stage(platform, environment, folder)
-        built = Path(scratch) / result.name
+        built, normal = Path(scratch) / "built.zip", Path(scratch) / result.name
         run(
             [
                 *tool,
@@ -221,16 +222,15 @@ def build_zip(platform: str, environment: Environment) -> Path:
                 *("--valid-tags", tags),
             ],
             what=f"Building {result.name}",
-            environment=environment_variables,
             quiet=True,
         )
+        _normalize(built, normal)
         run(
-            [*tool, "validate", "--valid-tags", tags, built],
+            [*tool, "validate", "--valid-tags", tags, normal],
             what=f"Validating {result.name}",
-            environment=environment_variables,
             quiet=True,
         )
-        os.replace(built, result)
+        os.replace(normal, result)
     size = result.stat().st_size / 1e6
     say(f"Built {result.relative_to(ROOT)} ({size:.0f} MB), valid for Blender's extension tool")
     return result

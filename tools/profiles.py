@@ -24,6 +24,7 @@ if not hasattr(bpy.types.Object, {EXTENSION_ID!r}):
     sys.exit("The extension is enabled but has registered nothing.")
 bpy.ops.wm.save_userpref()
 """
+RUNNER = ROOT / "tools" / "bpy_script.py"
 
 
 def profile_environment(folder: Path, zip_file: Path) -> dict[str, str]:
@@ -63,8 +64,10 @@ def make_profile(name: str, zip_file: Path, environment: Environment) -> dict[st
     if kept.is_dir():
         os.replace(kept, kernels)
     variables = profile_environment(folder, zip_file)
+    script = folder / "install.py"
+    script.write_text(INSTALL_SCRIPT, encoding="utf-8")
     run(
-        [environment.python, "-c", INSTALL_SCRIPT, zip_file],
+        [environment.python, RUNNER, script, zip_file],
         what=f"Installing {zip_file.name} into a clean profile of {environment.name}",
         environment=variables,
         quiet=True,

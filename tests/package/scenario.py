@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a user does with the zip, in a Blender of its own; writes what it saw as JSON.
 
-Run by test_install.py: `python scenario.py ZIP RESULT.json`, with BLENDER_USER_RESOURCES naming an
+Run by test_install.py with the arguments ZIP RESULT.json, and BLENDER_USER_RESOURCES naming an
 empty folder. Installs, enables, bakes, disables, enables and bakes again, disables, removes.
 """
 
 import gc
 import json
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -207,8 +206,3 @@ if __name__ == "__main__":
         target.write_text(json.dumps({"error": traceback.format_exc()}), encoding="utf-8")
         raise
     target.write_text(json.dumps(outcome), encoding="utf-8")
-    if bpy.app.version[:2] == (4, 5):
-        # This module can hang in its own static destructors, after Python has ended.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+RUNNER = Path(__file__).resolve().parents[2] / "tools" / "bpy_script.py"
 SCENARIO = Path(__file__).with_name("scenario.py")
 OPERATORS = {"add", "remove", "bake", "resume", "delete_bake", "to_shape_keys", "check_mesh"}
 LEFT = ("classes", "operators", "properties", "handlers", "draw functions", "commands", "timers")
@@ -30,7 +31,7 @@ def facts(zip_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     environment["BLENDER_USER_RESOURCES"] = str(folder / "profile")
     (folder / "profile").mkdir()
     done = subprocess.run(
-        [sys.executable, str(SCENARIO), str(zip_file), str(result)],
+        [sys.executable, str(RUNNER), str(SCENARIO), str(zip_file), str(result)],
         check=False,
         env=environment,
         cwd=folder,
