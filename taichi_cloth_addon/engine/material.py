@@ -50,13 +50,13 @@ class Fabric:
         ValueError: a value is not finite or outside its parameter's range.
     """
 
-    density: float = 0.15
-    tension_stiffness: float = 2000.0
-    shear_stiffness: float = 50.0
-    bending_stiffness: float = 5.0e-5
-    tension_damping: float = 0.02
-    shear_damping: float = 0.02
-    bending_damping: float = 2.0e-7
+    density: float = 0.12
+    tension_stiffness: float = 1000.0
+    shear_stiffness: float = 40.0
+    bending_stiffness: float = 9.0e-6
+    tension_damping: float = 0.01
+    shear_damping: float = 0.01
+    bending_damping: float = 5.0e-8
     air_drag: float = 1.0
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         0.0,
         10.0,
         0.0,
-        0.01,
+        0.001,
     ),
     Parameter(
         "tension_damping",
@@ -145,7 +145,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         0.0,
         1.0,
         0.0,
-        1e-4,
+        1e-5,
     ),
     Parameter(
         "air_drag",
@@ -171,6 +171,12 @@ class Preset:
     fabric: Fabric
 
 
+# Densities are those of the trade. Stiffnesses follow measured samples where there is one: of
+# Wang, O'Brien and Ramamoorthi 2011, named in quotes with their bending stiffness, else
+# cantilever tests in the literature (ASTM D1388). Within what is measured the bending stiffness
+# is chosen so that the disc of ``benchmarks/drape.py`` falls into the fabric's published range
+# of drape coefficients. Tension is at the low end of what is measured: a stiffer sheet looks the
+# same and takes smaller steps. Damping of bending is 3 to 10 ms of its stiffness.
 _COTTON = Fabric()
 
 PRESETS: tuple[Preset, ...] = (
@@ -179,13 +185,113 @@ PRESETS: tuple[Preset, ...] = (
         "SILK",
         "Silk",
         "Light and supple, falls in many small folds",
-        replace(_COTTON, density=0.075, shear_stiffness=20.0, bending_stiffness=4.0e-6),
+        # Habotai: cantilever 1 to 3 µN m.
+        replace(
+            _COTTON,
+            density=0.07,
+            tension_stiffness=800.0,
+            shear_stiffness=12.0,
+            bending_stiffness=1.2e-6,
+            bending_damping=4e-9,
+        ),
     ),
     Preset(
         "DENIM",
         "Denim",
         "Heavy and stiff, as in jeans",
-        replace(_COTTON, density=0.4, shear_stiffness=100.0, bending_stiffness=3.0e-4),
+        # "11 oz black denim": 72 (20 to 121) µN m; an 11 to 13 oz cloth.
+        replace(
+            _COTTON,
+            density=0.4,
+            tension_stiffness=1000.0,
+            shear_stiffness=69.0,
+            bending_stiffness=7.2e-5,
+            bending_damping=5e-7,
+        ),
+    ),
+    Preset(
+        "WOOL",
+        "Wool",
+        "Wool suiting: heavier than cotton, rounder folds",
+        # Worsted: cantilever 8 to 20 µN m.
+        replace(
+            _COTTON,
+            density=0.25,
+            tension_stiffness=800.0,
+            shear_stiffness=30.0,
+            bending_stiffness=1.2e-5,
+            bending_damping=1e-7,
+        ),
+    ),
+    Preset(
+        "JERSEY",
+        "Jersey",
+        "Knit that stretches, as in a T-shirt",
+        # "Gray interlock": c11 17 to 140, c22 34 to 414 N/m, shear near 0, 22 (7 to 39) µN m.
+        replace(
+            _COTTON,
+            density=0.19,
+            tension_stiffness=140.0,
+            shear_stiffness=10.0,
+            bending_stiffness=7e-6,
+            bending_damping=7e-8,
+        ),
+    ),
+    Preset(
+        "FLAG",
+        "Flag Nylon",
+        "Very light synthetic, as in flags and kites",
+        # Taffeta and ripstop: cantilever 0.5 to 2 µN m.
+        replace(
+            _COTTON,
+            density=0.06,
+            tension_stiffness=800.0,
+            shear_stiffness=12.0,
+            bending_stiffness=8e-7,
+            bending_damping=3e-9,
+        ),
+    ),
+    Preset(
+        "CANVAS",
+        "Canvas",
+        "Thick cotton duck, as in tents and bags",
+        # "Royal target", a firm twill, has 171 (108 to 228) µN m at half the weight.
+        replace(
+            _COTTON,
+            density=0.45,
+            tension_stiffness=2000.0,
+            shear_stiffness=120.0,
+            bending_stiffness=2.2e-4,
+            bending_damping=1.5e-6,
+        ),
+    ),
+    Preset(
+        "LEATHER",
+        "Leather",
+        "Garment leather: heavy, few broad folds",
+        # 0.8 to 1 mm of sheepskin, as stiff in shear as a sheet without a weave.
+        replace(
+            _COTTON,
+            density=0.7,
+            tension_stiffness=2000.0,
+            shear_stiffness=300.0,
+            bending_stiffness=5e-5,
+            bending_damping=5e-7,
+        ),
+    ),
+    Preset(
+        "FELT",
+        "Felt",
+        "Thick and boardy, hardly folds",
+        # "Pink ribbon brown", a blanket, has 121 (36 to 299) µN m; no weave, so stiff in shear.
+        replace(
+            _COTTON,
+            density=0.35,
+            tension_stiffness=600.0,
+            shear_stiffness=120.0,
+            bending_stiffness=1.2e-4,
+            bending_damping=1.2e-6,
+        ),
     ),
 )
 
