@@ -3,11 +3,16 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tools.bpy_script import leave
+
+if TYPE_CHECKING:
+    from taichi_cloth_addon.engine.runtime import Runtime
 
 exit_status = 0
 
@@ -18,6 +23,15 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = Path(os.environ.get("TAICHI_CLOTH_TEST_CACHE") or tmp_path_factory.mktemp("kernels"))
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def taichi_cpu(kernel_cache: str) -> "Iterator[Runtime]":
+    """Taichi on the CPU, started once in a test process; no test stops it."""
+    from taichi_cloth_addon.engine import runtime
+
+    yield runtime.start(runtime.Device.CPU, kernel_cache)
+    runtime.stop()
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
