@@ -9,9 +9,11 @@ it is.
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import bpy
+
+Interpolation = Literal["CONSTANT", "LINEAR"]
 
 _SWITCH = re.compile(r"frame (>=|<) -?[0-9.]+(e[+-]?[0-9]+)?")
 
@@ -112,22 +114,25 @@ def ensure_fcurve(block: bpy.types.ID, path: str) -> bpy.types.FCurve:
     for curve in fcurves(block):
         if curve.data_path == path:
             return curve
-    block.animation_data_create()
-    data = block.animation_data
+    data: Any = block.animation_data_create()
     if data.action is None:
         data.action = bpy.data.actions.new(f"{block.name} Action")
     action = data.action
-    if not hasattr(action, "layers"):
-        return action.fcurves.new(path)
-    if data.action_slot is None:
-        data.action_slot = action.slots.new(block.id_type, block.name)
-    layer = action.layers[0] if len(action.layers) else action.layers.new("Layer")
-    strip = layer.strips[0] if len(layer.strips) else layer.strips.new(type="KEYFRAME")
-    return strip.channelbag(data.action_slot, ensure=True).fcurves.new(path)
+    owner: Any = action
+    if hasattr(action, "layers"):
+        if data.action_slot is None:
+            data.action_slot = action.slots.new(block.id_type, block.name)
+        layer = action.layers[0] if len(action.layers) else action.layers.new("Layer")
+        strip = layer.strips[0] if len(layer.strips) else layer.strips.new(type="KEYFRAME")
+        owner = strip.channelbag(data.action_slot, ensure=True)
+    made: bpy.types.FCurve = owner.fcurves.new(path)
+    return made
 
 
 def set_points(
-    curve: bpy.types.FCurve, points: list[tuple[float, float]], interpolations: list[str]
+    curve: bpy.types.FCurve,
+    points: list[tuple[float, float]],
+    interpolations: list[Interpolation],
 ) -> None:
     """Give an F-curve these (time, value) points and nothing else."""
     keys = curve.keyframe_points

@@ -7,7 +7,6 @@ The shape at the first frame is the rest shape. The bake's own modifier or shape
 that follows in the stack are switched off while a shape is read, and on again at once.
 """
 
-import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -81,6 +80,7 @@ class Capture:
     _home: Time
     _left: Time
     _seconds: float = 0.0
+    _switched: bool = False
     _pending: list[_Reading] = field(default_factory=list)
     _pending_frame: int | None = None
 
@@ -127,13 +127,17 @@ class Capture:
             if_quick: not if the scene takes long to change its frame; for between two calls
                 of ``advance`` in a window.
         """
-        scene = bpy.data.scenes.get(self.scene_name)
-        if scene is None or (if_quick and self._seconds * (self._samples + 1) >= _QUICK):
+        slow = self._seconds * (self._samples + 1) >= _QUICK
+        if self.scene_name not in bpy.data.scenes or (if_quick and slow):
             return
+        scene = bpy.data.scenes[self.scene_name]
         here = _time_of(scene)
-        if here == self._left and here != self._home:
-            _go(scene, self._home)
+        moved = here == self._left and here != self._home
+        if moved or self._switched:
+            # Animation that was muted comes back with this as well.
+            _go(scene, self._home if moved else here)
             self._left = _time_of(scene)
+            self._switched = False
 
     def __enter__(self) -> "Capture":
         """Return the capture."""
@@ -146,10 +150,9 @@ class Capture:
     # ------------------------------------------------------------------ reading
 
     def _scene(self) -> bpy.types.Scene:
-        scene = bpy.data.scenes.get(self.scene_name)
-        if scene is None:
+        if self.scene_name not in bpy.data.scenes:
             raise CaptureError(f'The scene "{self.scene_name}" is gone. Bake again.')
-        return scene
+        return bpy.data.scenes[self.scene_name]
 
     def _arrive(self) -> bpy.types.Scene:
         scene = self._scene()
@@ -165,7 +168,10 @@ class Capture:
     def _objects(self, scene: bpy.types.Scene) -> list[bpy.types.Object]:
         return [_find(scene, cloth) for cloth in self._cloths]
 
-    def _read(self, scene: bpy.types.Scene, times: Sequence[Time]) -> list[_Reading]:
+    def _read(
+        self, scene: bpy.types.Scene, times: Sequence[Time], *, stay: bool = False
+    ) -> list[_Reading]:
+        """Read these instants; with ``stay`` the timeline is at the only one already."""
         objects = self._objects(scene)
         readings = []
         try:
@@ -173,10 +179,12 @@ class Capture:
                 for ob, cloth in zip(objects, self._cloths, strict=True):
                     if cloth.fixed is None and len(cloth.pins.vertices):
                         undo.enter_context(evaluated.unbaked(ob, cloth.before))
+                        self._switched = True
                 for moment in times:
-                    started = time.perf_counter()
-                    _go(scene, moment)
-                    self._seconds = time.perf_counter() - started
+                    if stay:
+                        evaluated.view_layer_of(scene, objects[0]).update()
+                    else:
+                        self._seconds = _go(scene, moment)
                     readings.append(self._read_now(scene, objects))
         finally:
             self._left = _time_of(scene)
@@ -184,7 +192,7 @@ class Capture:
 
     def _read_now(self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> _Reading:
         view_layer = evaluated.view_layer_of(scene, objects[0])
-        depsgraph = view_layer.depsgraph
+        depsgraph = evaluated.depsgraph_of(view_layer)
         scale = effectors.unit_scale(scene)
         targets, matrices, winds, fabrics, gusts = [], [], [], [], []
         for ob, cloth in zip(objects, self._cloths, strict=True):
@@ -192,7 +200,7 @@ class Capture:
             result = ob.evaluated_get(depsgraph)
             matrix = effectors.world_matrix(result, scale)
             matrices.append(_invertible(matrix, ob))
-            targets.append(_targets(ob, cloth, depsgraph, matrix))
+            targets.append(_targets(ob, cloth, depsgraph, matrix, scene.frame_current))
             settings = cloth_settings(result)
             winds.append(
                 np.array(settings.wind_velocity, np.float64) if settings.use_wind else np.zeros(3)
@@ -200,14 +208,12 @@ class Capture:
             fabrics.append(_fabric(result))
             gusts.append(float(settings.wind_gusts))
         fields = []
-        for name in self._winds:
-            ob = view_layer.objects.get(name)
-            if ob is not None and ob.visible_get(view_layer=view_layer):
-                wind = effectors.wind_field(ob.evaluated_get(depsgraph), scale)
-                if wind is not None:
-                    fields.append(wind)
+        for blower in effectors.visible(view_layer, self._winds):
+            wind = effectors.wind_field(blower.evaluated_get(depsgraph), scale)
+            if wind is not None:
+                fields.append(wind)
         sample = Sample(
-            gravity=effectors.gravity(depsgraph.scene_eval),
+            gravity=effectors.gravity(depsgraph.scene_eval or scene),
             wind=np.array(winds),
             pin_targets=np.concatenate(targets),
             fields=tuple(fields),
@@ -249,11 +255,12 @@ def begin(
         ob.update_from_editmode()
         ensure_uid(ob)
     home = _time_of(scene)
+    evaluated.settle(scene)
     view_layer = evaluated.view_layer_of(scene, objects[0])
     try:
         for ob in objects:
             _check_visible(ob, view_layer)
-        _go(scene, (frame_start, 0.0))
+        seconds = _go(scene, (frame_start, 0.0))
         cloths, parts = [], []
         scale = effectors.unit_scale(scene)
         for ob in objects:
@@ -283,8 +290,11 @@ def begin(
             _samples=max(cloth_settings(ob).motion_samples for ob in objects),
             _home=home,
             _left=_time_of(scene),
+            _seconds=seconds,
+            _switched=True,
         )
-        captured.first = _block(frame_start, captured._read(scene, [(frame_start, 0.0)]))
+        readings = captured._read(scene, [(frame_start, 0.0)], stay=True)
+        captured.first = _block(frame_start, readings)
     except BaseException:
         _go(scene, home)
         raise
@@ -360,7 +370,11 @@ def _to_world(local: evaluated.Positions, matrix: Array) -> Array:
 
 
 def _targets(
-    ob: bpy.types.Object, cloth: _Cloth, depsgraph: bpy.types.Depsgraph, matrix: Array
+    ob: bpy.types.Object,
+    cloth: _Cloth,
+    depsgraph: bpy.types.Depsgraph,
+    matrix: Array,
+    frame: int,
 ) -> Array:
     if not len(cloth.pins.vertices):
         return np.empty((0, 3))
@@ -370,9 +384,8 @@ def _targets(
     targets = _to_world(local[cloth.pins.vertices], matrix)
     if not np.isfinite(targets).all():
         raise CaptureError(
-            f'"{ob.name}" has pinned vertices whose place is no number at frame '
-            f"{depsgraph.scene_eval.frame_current}. Repair the modifier or animation that moves "
-            "them."
+            f'"{ob.name}" has pinned vertices whose place is no number at frame {frame}. '
+            "Repair the modifier or animation that moves them."
         )
     return targets
 
@@ -396,9 +409,10 @@ def _check_visible(ob: bpy.types.Object, view_layer: bpy.types.ViewLayer) -> Non
 
 
 def _find(scene: bpy.types.Scene, cloth: _Cloth) -> bpy.types.Object:
-    named = scene.objects.get(cloth.name)
-    if named is not None and cloth_settings(named).uid == cloth.uid:
-        return named
+    if cloth.name in scene.objects:
+        named = scene.objects[cloth.name]
+        if cloth_settings(named).uid == cloth.uid:
+            return named
     for ob in scene.objects:
         if ob.type == "MESH" and cloth_settings(ob).uid == cloth.uid:
             cloth.name = ob.name
@@ -410,10 +424,12 @@ def _time_of(scene: bpy.types.Scene) -> Time:
     return scene.frame_current, scene.frame_subframe
 
 
-def _go(scene: bpy.types.Scene, moment: Time) -> None:
+def _go(scene: bpy.types.Scene, moment: Time) -> float:
+    """Change the scene's frame; the seconds that it took."""
+    started = time.perf_counter()
     frame, subframe = moment
-    whole = math.floor(subframe)
-    scene.frame_set(frame + whole, subframe=subframe - whole)
+    scene.frame_set(frame, subframe=subframe)
+    return time.perf_counter() - started
 
 
 def _block(frame: int, readings: Sequence[_Reading]) -> FrameBlock:

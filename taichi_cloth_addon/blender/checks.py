@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds what stands in the way of a bake, all of it in one pass. Part of ``capture``."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -50,9 +49,10 @@ def check(scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> list[P
     Evaluates the scene; edits in Edit Mode are flushed to the mesh.
     """
     problems: list[Problem] = []
+    evaluated.settle(scene)
     for ob in objects:
         _Check(scene, ob, problems).run()
-    if problems or objects:
+    if objects:
         _check_scene(scene, objects, problems)
     return problems
 
@@ -61,7 +61,7 @@ def _check_scene(
     scene: bpy.types.Scene, objects: Sequence[bpy.types.Object], problems: list[Problem]
 ) -> None:
     first = objects[0]
-    strength = math.hypot(*scene.gravity)
+    strength = float(np.linalg.norm(np.array(scene.gravity)))
     if scene.use_gravity and strength > _STRONG_GRAVITY and effectors.unit_scale(scene) != 1.0:
         problems.append(
             Problem(

@@ -62,6 +62,12 @@ def wind_objects(view_layer: bpy.types.ViewLayer) -> list[bpy.types.Object]:
     return [ob for ob in view_layer.objects if ob.field is not None and ob.field.type == "WIND"]
 
 
+def visible(view_layer: bpy.types.ViewLayer, names: list[str]) -> list[bpy.types.Object]:
+    """Objects of these names that the view layer shows."""
+    there = [view_layer.objects[name] for name in names if name in view_layer.objects]
+    return [ob for ob in there if ob.visible_get(view_layer=view_layer)]
+
+
 def wind_field(ob: bpy.types.Object, scale: float) -> WindField | None:
     """The wind of an evaluated object, or None if it does not blow now.
 

@@ -7,6 +7,7 @@ Reads the depsgraph; part of ``capture``.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import bpy
 import numpy as np
@@ -31,10 +32,10 @@ def view_layer_of(
     scene: bpy.types.Scene, ob: bpy.types.Object | None = None
 ) -> bpy.types.ViewLayer:
     """View layer to read: the window's, unless only another one of the scene shows the object."""
-    context = bpy.context
     layers = list(scene.view_layers)
-    if context.scene == scene and context.view_layer is not None:
-        layers.sort(key=lambda layer: layer.name != context.view_layer.name)
+    current = bpy.context.view_layer
+    if current in layers:
+        layers.sort(key=lambda layer: layer != current)
     if ob is not None:
         for layer in layers:
             if ob.name in layer.objects and ob.visible_get(view_layer=layer):
@@ -42,10 +43,26 @@ def view_layer_of(
     return layers[0]
 
 
+def settle(scene: bpy.types.Scene) -> None:
+    """Bring all view layers up to date: only then do they know what they show."""
+    for layer in scene.view_layers:
+        layer.update()
+
+
 def updated_depsgraph(view_layer: bpy.types.ViewLayer) -> bpy.types.Depsgraph:
     """The view layer's depsgraph, up to date at the scene's current frame."""
     view_layer.update()
-    return view_layer.depsgraph
+    return depsgraph_of(view_layer)
+
+
+def depsgraph_of(view_layer: bpy.types.ViewLayer) -> bpy.types.Depsgraph:
+    """The view layer's depsgraph, as it was evaluated last."""
+    depsgraph = view_layer.depsgraph
+    if depsgraph is None:
+        view_layer.update()
+        depsgraph = view_layer.depsgraph
+        assert depsgraph is not None
+    return depsgraph
 
 
 def base_mesh(ob: bpy.types.Object) -> bpy.types.Mesh:
@@ -91,9 +108,8 @@ def without(ob: bpy.types.Object, modifiers: Sequence[bpy.types.Modifier]) -> It
 
 
 def _show(ob: bpy.types.Object, name: str) -> None:
-    modifier = ob.modifiers.get(name)
-    if modifier is not None:
-        modifier.show_viewport = True
+    if name in ob.modifiers:
+        ob.modifiers[name].show_viewport = True
 
 
 @contextmanager
@@ -120,9 +136,7 @@ def _without_own_keys(ob: bpy.types.Object) -> Iterator[None]:
     """Let the shape keys that a bake made do nothing."""
     keys = base_mesh(ob).shape_keys
     own = own_keys(ob)
-    if keys is None or not own:
-        yield
-        return
+    assert keys is not None
     with ExitStack() as undo:
         undo.enter_context(_without_switches(keys))
         if keys.use_relative:
@@ -209,11 +223,9 @@ def same_topology(one: Mesh, other: Mesh) -> bool:
 def read_positions(mesh: bpy.types.Mesh) -> Positions:
     """(V, 3) vertex positions in the space of the mesh."""
     positions = np.empty(3 * len(mesh.vertices), np.float32)
-    attribute = mesh.attributes.get("position")
-    if isinstance(attribute, bpy.types.FloatVectorAttribute):
+    if "position" in mesh.attributes:  # as vertices.co, but ten times as fast
+        attribute: Any = mesh.attributes["position"]
         attribute.data.foreach_get("vector", positions)
-    else:
-        mesh.vertices.foreach_get("co", positions)
     return positions.reshape(-1, 3)
 
 
@@ -262,18 +274,17 @@ def group_weights(owner: bpy.types.Object, mesh: bpy.types.Mesh, name: str) -> A
         mesh: its mesh.
         name: of the group or attribute.
     """
-    group = owner.vertex_groups.get(name)
     weights = np.zeros(len(mesh.vertices))
-    if group is not None:
-        index = group.index
+    if name in owner.vertex_groups:
+        index = owner.vertex_groups[name].index
         for vertex in mesh.vertices:
             for element in vertex.groups:
                 if element.group == index:
                     weights[vertex.index] = element.weight
         return weights
-    attribute = mesh.attributes.get(name)
-    if attribute is None or attribute.domain != "POINT":
+    if name not in mesh.attributes or mesh.attributes[name].domain != "POINT":
         return None
+    attribute = mesh.attributes[name]
     if isinstance(attribute, bpy.types.FloatAttribute | bpy.types.IntAttribute):
         attribute.data.foreach_get("value", weights)
         return weights

@@ -38,7 +38,7 @@ def settings_hash(ob: bpy.types.Object, scene: bpy.types.Scene | None = None) ->
     The settings, the pins, the shape of the mesh with its shape keys; of the scene gravity,
     frame rate, units and, if the object follows it, the first frame.
     """
-    scene = scene or bpy.context.scene
+    scene = scene or bpy.context.scene or bpy.data.scenes[0]
     parts = [f"{name}={value}".encode() for name, value in _settings(ob, scene)]
     mesh = evaluated.base_mesh(ob)
     parts.append(evaluated.read_positions(mesh).tobytes())

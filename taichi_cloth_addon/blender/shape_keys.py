@@ -9,6 +9,7 @@ is as ever, and ``remove`` takes it all off again.
 """
 
 from pathlib import Path
+from typing import Any
 
 import bpy
 import numpy as np
@@ -20,7 +21,6 @@ from . import animation, effectors, evaluated, stack
 _SPACING = 10.0
 """Evaluation time from one absolute key to the next (Blender's own)."""
 _BYTES_PER_VERTEX = 12
-_COPY = "taichi_cloth_single_user_of"
 
 
 class AttachError(Exception):
@@ -62,9 +62,9 @@ def make(ob: bpy.types.Object, scene: bpy.types.Scene, path: Path) -> int:
     place = evaluated.place_of(ob, evaluated.view_layer_of(scene, ob))
     if place.error:
         raise AttachError(place.error)
-    if mesh.library is not None or mesh.users > 1:
-        mesh = mesh.copy()
-        ob.data = mesh
+    if mesh.library is not None or mesh.users - mesh.use_fake_user > 1:
+        ob.data = mesh.copy()
+        mesh = evaluated.base_mesh(ob)
     length = effectors.frame_length(scene)
     first = round(header.start)
     if relative:
@@ -104,7 +104,7 @@ def _make_absolute(
     times = [key.frame for key in keys.key_blocks]
     # Evaluation time 0 is the basis: what the mesh is before the bake.
     points = [(start - length, times[0]), (start, times[1])]
-    kinds = ["CONSTANT", "LINEAR"]
+    kinds: list[animation.Interpolation] = ["CONSTANT", "LINEAR"]
     if end > start:
         points.append((end, times[-1]))
         kinds.append("LINEAR")
@@ -132,7 +132,7 @@ def _make_relative(
         key.value = 0.0
         time = (first + index) * length
         points = [(time - length, 0.0), (time, 1.0), (time + length, 0.0)]
-        kinds = ["LINEAR", "LINEAR", "LINEAR"]
+        kinds: list[animation.Interpolation] = ["LINEAR", "LINEAR", "LINEAR"]
         if index == 0:  # it comes at once
             kinds[0] = "CONSTANT"
         if index == last:  # and the last one stays
@@ -179,7 +179,7 @@ def remove(ob: bpy.types.Object) -> None:
     for curve in animation.switches(keys):
         owner, _, attribute = curve.data_path.rpartition(".")
         if attribute == "mute":
-            key = keys.path_resolve(owner)
+            key: Any = keys.path_resolve(owner)
             keys.driver_remove(curve.data_path)
             key.mute = False
     _remove_curves(keys, own)

@@ -16,6 +16,8 @@ from enum import Enum
 
 import bpy
 
+from . import animation
+
 MODIFIER_NAME = "Taichi Cloth"
 
 
@@ -143,6 +145,22 @@ def is_bystander(modifier: bpy.types.Modifier) -> bool:
     )
 
 
+def may_be_on(modifier: bpy.types.Modifier, *attributes: str) -> bool:
+    """Whether the modifier is switched on somewhere, or may be at another frame.
+
+    Args:
+        modifier: the modifier.
+        attributes: switches to look at; all by default.
+    """
+    ob = modifier.id_data
+    assert ob is not None
+    return any(
+        getattr(modifier, attribute)
+        or animation.is_animated(ob, animation.property_path("modifiers", modifier.name, attribute))
+        for attribute in attributes or ("show_viewport", "show_render")
+    )
+
+
 def find_cache(ob: bpy.types.Object) -> bpy.types.MeshCacheModifier | None:
     """The Mesh Cache modifier that plays the bake, or None. It may have been renamed."""
     caches = [m for m in ob.modifiers if isinstance(m, bpy.types.MeshCacheModifier)]
@@ -153,6 +171,12 @@ def find_cache(ob: bpy.types.Object) -> bpy.types.MeshCacheModifier | None:
         if "cache_taichi_cloth" in modifier.filepath.replace("\\", "/").split("/"):
             return modifier
     return None
+
+
+def others(ob: bpy.types.Object) -> list[bpy.types.Modifier]:
+    """The object's modifiers without the one that plays the bake."""
+    own = find_cache(ob)
+    return [m for m in ob.modifiers if m != own]
 
 
 def rivals(ob: bpy.types.Object) -> list[bpy.types.Modifier]:
@@ -167,7 +191,8 @@ class Place:
     Attributes:
         index: among the other modifiers.
         before: names of the modifiers whose result is simulated or that write weights.
-        deforming: names of those among them that move vertices and are on in the viewport.
+        deforming: names of those among them that move vertices and are on in the viewport,
+            at some frame at least.
         error: why it cannot be placed, and the way out; empty if it can.
     """
 
@@ -184,15 +209,13 @@ def place(ob: bpy.types.Object, generates: Callable[[bpy.types.Modifier], bool])
         ob: the object.
         generates: whether a modifier of unknown role changes the mesh.
     """
-    own = find_cache(ob)
-    others = [m for m in ob.modifiers if m != own]
     index = 0
     deforming: list[str] = []
     before: list[str] = []
     generative: bpy.types.Modifier | None = None
     error = ""
-    for position, modifier in enumerate(others):
-        on = modifier.show_viewport or modifier.show_render
+    for position, modifier in enumerate(others(ob)):
+        on = may_be_on(modifier)
         meaning = role(modifier)
         if meaning is Role.UNKNOWN and generative is None:
             meaning = Role.GENERATE if on and generates(modifier) else Role.DEFORM
@@ -202,7 +225,7 @@ def place(ob: bpy.types.Object, generates: Callable[[bpy.types.Modifier], bool])
         elif meaning in (Role.DEFORM, Role.WEIGHTS) and generative is None:
             index = position + 1
             before.append(modifier.name)
-            if meaning is Role.DEFORM and modifier.show_viewport:
+            if meaning is Role.DEFORM and may_be_on(modifier, "show_viewport"):
                 deforming.append(modifier.name)
         elif generative is not None and on and modifier.type in _POSE and not error:
             error = (
@@ -218,7 +241,7 @@ def unknown(ob: bpy.types.Object) -> list[bpy.types.Modifier]:
     found: list[bpy.types.Modifier] = []
     own = find_cache(ob)
     for modifier in ob.modifiers:
-        if modifier == own or not (modifier.show_viewport or modifier.show_render):
+        if modifier == own or not may_be_on(modifier):
             continue
         meaning = role(modifier)
         if meaning is Role.GENERATE:
