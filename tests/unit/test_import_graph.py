@@ -22,6 +22,10 @@ ADDON = ROOT / "taichi_cloth_addon"
 ENGINE_ORDER = (
     "polygons",
     "mesh",
+    "fit",
+    "frames",
+    "membrane",
+    "straight",
     "springs",
     "bending",
     "coloring",
