@@ -9,7 +9,6 @@ It keeps no pointers into Blender's data between two calls; objects are found ag
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -19,10 +18,11 @@ from ..cache import files
 from ..cache import job as jobs
 from ..cache.files import BakeFiles
 from ..cache.storage import CacheError, make_folder
-from . import attach, capture, changes, finished, preferences, results, status
+from . import attach, capture, changes, finished, plans, preferences, results, status
+from .plans import BakeError, Target
 from .process import Event, WorkerError, WorkerProcess
 from .progress import Progress, duration
-from .properties import cloth_settings, ensure_uid
+from .properties import cloth_settings
 
 AHEAD = 24
 """Frames that are captured before the worker has asked for them."""
@@ -38,41 +38,8 @@ class Outcome(Enum):
     FAILED = "FAILED"
 
 
-class BakeError(Exception):
-    """A bake cannot be started or go on. The text names the object and the way out."""
-
-
 EXPECTED = (BakeError, capture.CaptureError, attach.AttachError, CacheError, WorkerError)
 """What goes wrong outside of this program; the texts are for the user."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """An object of the session, without a pointer to it."""
-
-    name: str
-    session_uid: int
-    uid: str
-
-    def find(self) -> bpy.types.Object | None:
-        """The object as it is now, None if it was deleted."""
-        named = [bpy.data.objects[self.name]] if self.name in bpy.data.objects else []
-        candidates = (*named, *bpy.data.objects)
-        return next((ob for ob in candidates if ob.session_uid == self.session_uid), None)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Objects of one range: they share a job, so their cloths meet."""
-
-    targets: tuple[Target, ...]
-    frame_start: int
-    frame_end: int
-
-    def label(self) -> str:
-        """Names and range, for messages."""
-        names = ", ".join(target.name for target in self.targets)
-        return f"{names} ({self.frame_start} to {self.frame_end})"
 
 
 _current: "BakeSession | None" = None
@@ -132,7 +99,10 @@ class BakeSession:
         self._end_event: Event | None = None
         self._started = time.monotonic()
         self._baked: list[str] = []
-        self._groups = self._plan_resume(scene, objects) if resume else self._plan(scene, objects)
+        plan = plans.plan_resume(scene, objects) if resume else plans.plan(scene, objects)
+        self.notices += plan.notices
+        self.changed = plan.changed
+        self._groups = plan.groups
         self.group = self._groups[0]
         if len(self._groups) > 1:
             labels = "; ".join(group.label() for group in self._groups)
@@ -198,50 +168,6 @@ class BakeSession:
         return f"Baked {done} in {duration(time.monotonic() - self._started)}{device}"
 
     # ------------------------------------------------------------------ steps
-
-    def _plan(self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> list[Group]:
-        ranges: dict[tuple[int, int], list[Target]] = {}
-        for ob in objects:
-            settings = cloth_settings(ob)
-            if not settings.enabled:
-                settings.enabled = True
-                self.changed = True
-            target = Target(ob.name, ob.session_uid, ensure_uid(ob))
-            first, last = capture.frame_range(scene, ob)
-            if last < first:
-                raise BakeError(
-                    f"{ob.name}: the last frame ({last}) comes before the first ({first}); "
-                    "set the range"
-                )
-            ranges.setdefault((first, last), []).append(target)
-            for name in attach.disable_rival_modifiers(ob):
-                self.notices.append(f'The modifier "{name}" of {ob.name} was switched off')
-                self.changed = True
-        return [Group(tuple(targets), *key) for key, targets in sorted(ranges.items())]
-
-    def _plan_resume(
-        self, scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]
-    ) -> list[Group]:
-        groups: dict[Path, Group] = {}
-        by_uid = {cloth_settings(ob).uid: ob for ob in scene.objects if ob.type == "MESH"}
-        for ob in objects:
-            folder = results.unfinished_job(ob)
-            if folder is None or folder in groups:
-                continue
-            job = jobs.read_job(folder)
-            targets = []
-            for cloth in job.cloths:
-                found = by_uid.get(cloth.uid)
-                if found is None:
-                    raise BakeError(
-                        f"{cloth.part.name} was baked together with {ob.name} and is gone; "
-                        "bake again from the start"
-                    )
-                targets.append(Target(found.name, found.session_uid, cloth.uid))
-            groups[folder] = Group(tuple(targets), job.frame_start, job.frame_end)
-        if not groups:
-            raise BakeError("There is no cancelled bake to resume; use Bake Cloth")
-        return list(groups.values())
 
     def _step(self, deadline: float) -> None:
         if self._worker is None:

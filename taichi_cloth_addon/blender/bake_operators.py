@@ -80,7 +80,7 @@ class _Bake(_OperatorType):
         assert scene is not None
         try:
             return bake.BakeSession(scene, self.objects(context), resume=self.resume)
-        except (bake.BakeError, *bake.EXPECTED) as error:
+        except bake.EXPECTED as error:
             self.report({"ERROR"}, str(error))
             return None
 

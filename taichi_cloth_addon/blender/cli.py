@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import bpy
 
-from . import bake, capture, finished, status
+from . import bake, capture, finished, plans, status
 from .properties import cloth_settings, is_cloth
 
 _COMMAND = "taichi_cloth"
@@ -78,7 +78,7 @@ def _objects(options: argparse.Namespace) -> list[bpy.types.Object]:
     if not options.object:
         found = [ob for ob in scene.objects if is_cloth(ob)]
         if not found:
-            raise bake.BakeError(
+            raise plans.BakeError(
                 f'The scene "{scene.name}" has no cloth; name a mesh object with --object'
             )
     return found

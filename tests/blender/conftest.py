@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Real Blender for the tests: the package registered, a fresh file for each test."""
 
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,25 +9,6 @@ import pytest
 bpy = pytest.importorskip("bpy")
 
 from tests.blender import support  # noqa: E402 (needs bpy)
-
-_exit_status = [0]
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    _exit_status[0] = int(exitstatus)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave before the bpy module of Blender 4.2 does.
-
-    It crashes in its own exit once any property with a Python callback was registered, and takes
-    the exit status along. The Blender program does not.
-    """
-    if bpy.app.version < (4, 3):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(_exit_status[0])
 
 
 @pytest.fixture(scope="session", autouse=True)

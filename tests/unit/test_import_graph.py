@@ -264,6 +264,8 @@ def problems_of(sources: Mapping[str, str]) -> list[str]:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call):
                 called = _dotted(node.func)
+                if called.endswith(".to_mesh") and node.args:
+                    continue  # BMesh.to_mesh(mesh) writes; Object.to_mesh() reads.
                 reason = _call_problem(module, called)
                 if reason:
                     found.append(f"line {node.lineno}: calls {called}: {reason}")
