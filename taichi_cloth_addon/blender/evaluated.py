@@ -200,15 +200,23 @@ def place_of(ob: bpy.types.Object, view_layer: bpy.types.ViewLayer) -> stack.Pla
 
 def read_mesh(mesh: bpy.types.Mesh) -> Mesh:
     """The polygons of a mesh."""
-    corners = np.empty(len(mesh.loops), np.int32)
-    mesh.loops.foreach_get("vertex_index", corners)
     offsets = np.empty(len(mesh.polygons) + 1, np.int32)
     mesh.polygons.foreach_get("loop_start", offsets[:-1])
-    offsets[-1] = len(corners)
+    offsets[-1] = len(mesh.loops)
+    corners = np.empty(len(mesh.loops), np.int32)
+    corner_edges = np.empty(len(mesh.loops), np.int32)
     edges = np.empty(2 * len(mesh.edges), np.int32)
-    mesh.edges.foreach_get("vertices", edges)
-    loose = np.empty(len(mesh.edges), np.bool_)
-    mesh.edges.foreach_get("is_loose", loose)
+    for name, collection, item, values in (
+        (".corner_vert", mesh.loops, "vertex_index", corners),
+        (".corner_edge", mesh.loops, "edge_index", corner_edges),
+        (".edge_verts", mesh.edges, "vertices", edges),
+    ):
+        if name in mesh.attributes:  # the same numbers, a hundred times as fast
+            attribute: Any = mesh.attributes[name]
+            attribute.data.foreach_get("value", values)
+        else:
+            collection.foreach_get(item, values)
+    loose = np.bincount(corner_edges, minlength=len(mesh.edges)) == 0
     return Mesh(len(mesh.vertices), offsets, corners, edges.reshape(-1, 2)[loose])
 
 
