@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from taichi_cloth_addon.engine.solver import Integrator
-from tests.physics.scenes import ALL, DOWN, G, Array, cloth, fabric, run, scene, top_row
+from tests.physics.scenes import ALL, DOWN, Array, G, cloth, fabric, run, scene, top_row
 from tests.shapes import Shape, grid_mesh, triangle_grid
 
 ROOT = 2.404825557695773  # first zero of J0
