@@ -73,7 +73,7 @@ class Capture:
 
     job: Job
     first: FrameBlock
-    scene_name: str
+    scene_uid: int
     _cloths: list[_Cloth]
     _winds: list[str]
     _samples: int
@@ -128,9 +128,9 @@ class Capture:
                 of ``advance`` in a window.
         """
         slow = self._seconds * (self._samples + 1) >= _QUICK
-        if self.scene_name not in bpy.data.scenes or (if_quick and slow):
+        scene = self._find_scene()
+        if scene is None or (if_quick and slow):
             return
-        scene = bpy.data.scenes[self.scene_name]
         here = _time_of(scene)
         moved = here == self._left and here != self._home
         if moved or self._switched:
@@ -150,9 +150,13 @@ class Capture:
     # ------------------------------------------------------------------ reading
 
     def _scene(self) -> bpy.types.Scene:
-        if self.scene_name not in bpy.data.scenes:
-            raise CaptureError(f'The scene "{self.scene_name}" is gone. Bake again.')
-        return bpy.data.scenes[self.scene_name]
+        scene = self._find_scene()
+        if scene is None:
+            raise CaptureError("The scene that is being baked was deleted. Bake again.")
+        return scene
+
+    def _find_scene(self) -> bpy.types.Scene | None:
+        return next((s for s in bpy.data.scenes if s.session_uid == self.scene_uid), None)
 
     def _arrive(self) -> bpy.types.Scene:
         scene = self._scene()
@@ -284,7 +288,7 @@ def begin(
         captured = Capture(
             job=job,
             first=FrameBlock(frame_start, FrameInputs((), (), np.empty(0)), np.empty(0)),
-            scene_name=scene.name,
+            scene_uid=scene.session_uid,
             _cloths=cloths,
             _winds=[ob.name for ob in effectors.wind_objects(view_layer)],
             _samples=max(cloth_settings(ob).motion_samples for ob in objects),

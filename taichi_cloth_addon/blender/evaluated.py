@@ -173,12 +173,17 @@ def unbaked(ob: bpy.types.Object, before: Sequence[str]) -> Iterator[None]:
 # ---------------------------------------------------------------------- reading
 
 
+_generating: set[tuple[int, str]] = set()
+"""Modifiers that were seen to change the mesh, by their object's session_uid and name."""
+
+
 def place_of(ob: bpy.types.Object, view_layer: bpy.types.ViewLayer) -> stack.Place:
     """Where the cache belongs, evaluating the modifiers that do not tell by themselves."""
+    uid = ob.session_uid
     if base_mesh(ob).is_editmode:
-        # Evaluation is not to be had now; to be put right when the object leaves Edit Mode.
-        return stack.place(ob, lambda modifier: False)
-    generating: set[str] = set()
+        # Evaluation is not to be had now: as it was found last.
+        return stack.place(ob, lambda modifier: (uid, modifier.name) in _generating)
+    _generating.difference_update([known for known in _generating if known[0] == uid])
     unknown = stack.unknown(ob)
     if unknown:
         base = read_mesh(base_mesh(ob))
@@ -192,10 +197,10 @@ def place_of(ob: bpy.types.Object, view_layer: bpy.types.ViewLayer) -> stack.Pla
                 data = evaluated.data
                 same = isinstance(data, bpy.types.Mesh) and same_topology(base, read_mesh(data))
             if not same:
-                generating.add(modifier.name)
+                _generating.add((uid, modifier.name))
                 break
         view_layer.update()
-    return stack.place(ob, lambda modifier: modifier.name in generating)
+    return stack.place(ob, lambda modifier: (uid, modifier.name) in _generating)
 
 
 def read_mesh(mesh: bpy.types.Mesh) -> Mesh:

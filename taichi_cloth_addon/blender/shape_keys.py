@@ -21,6 +21,7 @@ from . import animation, effectors, evaluated, stack
 _SPACING = 10.0
 """Evaluation time from one absolute key to the next (Blender's own)."""
 _BYTES_PER_VERTEX = 12
+_SWITCHES = ("show_viewport", "show_render")
 
 
 class AttachError(Exception):
@@ -51,17 +52,12 @@ def make(ob: bpy.types.Object, scene: bpy.types.Scene, path: Path) -> int:
     frames = pc2.read_frames(path)
     if not len(frames):
         raise AttachError(f'"{path}" has no frames. Bake again.')
-    remove(ob)
-    keys = mesh.shape_keys
-    relative = keys is not None and len(keys.key_blocks) > 1
-    if keys is not None and relative and not keys.use_relative:
-        raise AttachError(
-            f'"{ob.name}" has absolute shape keys, which cannot play beside a bake. '
-            "Keep the point cache, or apply the keys."
-        )
     place = evaluated.place_of(ob, evaluated.view_layer_of(scene, ob))
-    if place.error:
-        raise AttachError(place.error)
+    relative = len(evaluated.user_keys(ob)) > 1
+    problem = place.error or _obstacle(ob, place.before, relative)
+    if problem:
+        raise AttachError(problem)
+    remove(ob)
     if mesh.library is not None or mesh.users - mesh.use_fake_user > 1:
         ob.data = mesh.copy()
         mesh = evaluated.base_mesh(ob)
@@ -73,6 +69,37 @@ def make(ob: bpy.types.Object, scene: bpy.types.Scene, path: Path) -> int:
         _make_absolute(ob, mesh, frames, first, length)
     _switch_modifiers(ob, place.before, first * length)
     return estimate_shape_keys(len(mesh.vertices), len(frames))
+
+
+def _obstacle(ob: bpy.types.Object, before: tuple[str, ...], relative: bool) -> str:
+    """Why the object cannot get such keys, and the way out; empty if it can."""
+    keys = evaluated.base_mesh(ob).shape_keys
+    if keys is not None and relative:
+        if not keys.use_relative:
+            return (
+                f'"{ob.name}" has absolute shape keys, which cannot play beside a bake. '
+                "Keep the point cache, or apply the keys."
+            )
+        for key in evaluated.user_keys(ob)[1:]:
+            if _animated(keys, animation.property_path("key_blocks", key.name, "mute")):
+                return (
+                    f'"{ob.name}": the mute switch of the shape key "{key.name}" is animated, so '
+                    "it cannot be used for the bake. Keep the point cache."
+                )
+    for name in before:
+        for attribute in _SWITCHES:
+            if _animated(ob, animation.property_path("modifiers", name, attribute)):
+                return (
+                    f'"{ob.name}": the visibility of the modifier "{name}" is animated, so it '
+                    "cannot be switched off for shape keys. Keep the point cache."
+                )
+    return ""
+
+
+def _animated(block: bpy.types.ID, path: str) -> bool:
+    """Whether the artist animates the property."""
+    own = [curve.data_path for curve in animation.switches(block)]
+    return path not in own and animation.is_animated(block, path)
 
 
 def _add_key(
@@ -91,7 +118,7 @@ def _make_absolute(
     length: float,
 ) -> None:
     if mesh.shape_keys is None:
-        ob.shape_key_add(name="Basis", from_mix=False)
+        ob.shape_key_add(name=f"{evaluated.KEY_PREFIX}Rest", from_mix=False)
     keys = mesh.shape_keys
     assert keys is not None
     for index, positions in enumerate(frames):
@@ -123,7 +150,7 @@ def _make_relative(
     basis = keys.reference_key
     for key in evaluated.user_keys(ob)[1:]:
         path = animation.property_path("key_blocks", key.name, "mute")
-        if not key.mute and not animation.is_animated(keys, path):
+        if not key.mute:
             animation.add_switch(keys, path, first * length, before=False)
     last = len(frames) - 1
     for index, positions in enumerate(frames):
@@ -148,16 +175,10 @@ def _switch_modifiers(ob: bpy.types.Object, before: tuple[str, ...], time: float
         modifier = ob.modifiers[name]
         if stack.role(modifier) is stack.Role.WEIGHTS:
             continue
-        for attribute in ("show_viewport", "show_render"):
+        for attribute in _SWITCHES:
             path = animation.property_path("modifiers", name, attribute)
-            if not getattr(modifier, attribute):
-                continue
-            if animation.is_animated(ob, path):
-                raise AttachError(
-                    f'"{ob.name}": the visibility of the modifier "{name}" is animated, so it '
-                    "cannot be switched off for shape keys. Keep the point cache."
-                )
-            animation.add_switch(ob, path, time, before=True)
+            if getattr(modifier, attribute):
+                animation.add_switch(ob, path, time, before=True)
 
 
 def remove(ob: bpy.types.Object) -> None:
@@ -166,7 +187,7 @@ def remove(ob: bpy.types.Object) -> None:
         return
     for curve in animation.switches(ob):
         owner, _, attribute = curve.data_path.rpartition(".")
-        if attribute not in ("show_viewport", "show_render"):
+        if attribute not in _SWITCHES:
             continue
         modifier = ob.path_resolve(owner)
         ob.driver_remove(curve.data_path)
@@ -183,16 +204,13 @@ def remove(ob: bpy.types.Object) -> None:
             keys.driver_remove(curve.data_path)
             key.mute = False
     _remove_curves(keys, own)
-    for key in own:
+    for key in reversed(own):  # the rest shape last
         ob.shape_key_remove(key)
     keys = mesh.shape_keys
     if keys is not None:
         if not keys.use_relative:
             keys.use_relative = True
-        if len(keys.key_blocks) == 1 and keys.key_blocks[0].name == "Basis":
-            ob.shape_key_clear()
-        else:
-            animation.tidy(keys)
+        animation.tidy(keys)
 
 
 def _remove_curves(keys: bpy.types.Key, own: list[bpy.types.ShapeKey]) -> None:

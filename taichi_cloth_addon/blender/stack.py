@@ -17,6 +17,7 @@ from enum import Enum
 import bpy
 
 from . import animation
+from .properties import cloth_settings
 
 MODIFIER_NAME = "Taichi Cloth"
 
@@ -167,8 +168,9 @@ def find_cache(ob: bpy.types.Object) -> bpy.types.MeshCacheModifier | None:
     for modifier in caches:
         if modifier.name == MODIFIER_NAME:
             return modifier
+    uid = cloth_settings(ob).uid
     for modifier in caches:
-        if "cache_taichi_cloth" in modifier.filepath.replace("\\", "/").split("/"):
+        if uid and modifier.filepath.endswith(f"{uid}.pc2"):
             return modifier
     return None
 

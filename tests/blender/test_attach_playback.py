@@ -211,7 +211,7 @@ def test_renders_without_the_extension(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     put_on(ob, write_pc2(tmp_path / "cache" / "a.pc2", 2, matrices, world), 2, "POINT_CACHE")
     modifier = support.ours("blender.attach").modifier_of(ob)
-    assert modifier.filepath == "//cache/a.pc2".replace("/", "/")
+    assert modifier.filepath.replace("\\", "/") == "//cache/a.pc2"
     driver = ob.animation_data.drivers[0].driver
     assert driver.is_simple_expression  # evaluated without Python
     name = ob.name
@@ -263,9 +263,7 @@ def test_renamed_modifier_is_found_and_reused(tmp_path: Path) -> None:
     attach = support.ours("blender.attach")
     ob = support.cloth(side=5)
     matrices, world = simulated(ob, 1)
-    folder = tmp_path / "cache_taichi_cloth"
-    folder.mkdir()
-    path = write_pc2(folder / "a.pc2", 1, matrices, world)
+    path = write_pc2(tmp_path / f"{ob.taichi_cloth.uid}.pc2", 1, matrices, world)
     attach.attach(ob, path, 1)
     attach.modifier_of(ob).name = 'My "cloth"'
     attach.attach(ob, path, 2)
@@ -273,6 +271,58 @@ def test_renamed_modifier_is_found_and_reused(tmp_path: Path) -> None:
     np.testing.assert_allclose(support.evaluated(ob, 3), world[1], atol=3e-5)
     attach.detach(ob)
     assert ob.animation_data is None
+
+
+def test_a_basis_of_the_artists_stays(tmp_path: Path) -> None:
+    ob = support.cloth(side=5)
+    ob.shape_key_add(name="Mine")
+    matrices, world = simulated(ob, 1)
+    put_on(ob, write_pc2(tmp_path / "a.pc2", 1, matrices, world), 1, "SHAPE_KEYS")
+    np.testing.assert_allclose(support.evaluated(ob, 3), world[2], atol=3e-5)
+    support.ours("blender.attach").detach(ob)
+    assert [key.name for key in ob.data.shape_keys.key_blocks] == ["Mine"]
+    assert ob.data.shape_keys.use_relative
+
+
+def test_absolute_keys_of_the_artists_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    ob = support.cloth(side=5)
+    for name in ("One", "Two"):
+        ob.shape_key_add(name=name)
+    ob.data.shape_keys.use_relative = False
+    matrices, world = simulated(ob, 1)
+    path = write_pc2(tmp_path / "a.pc2", 1, matrices, world)
+    attach = support.ours("blender.attach")
+    attach.attach(ob, path, 1)
+    with pytest.raises(attach.AttachError, match=r"Cloth.*absolute.*point cache"):
+        attach.to_shape_keys(ob, bpy.context.scene, path)
+    assert attach.modifier_of(ob) is not None
+    assert [key.name for key in ob.data.shape_keys.key_blocks] == ["One", "Two"]
+
+
+def test_a_failed_conversion_leaves_the_point_cache_playing(tmp_path: Path) -> None:
+    ob = support.cloth(side=5)
+    cast = ob.modifiers.new("Cast", "CAST")
+    cast.keyframe_insert("show_render", frame=1)
+    matrices, world = simulated(ob, 1)
+    path = write_pc2(tmp_path / "a.pc2", 1, matrices, world)
+    attach = support.ours("blender.attach")
+    attach.attach(ob, path, 1)
+    with pytest.raises(attach.AttachError, match=r"Cast.*animated"):
+        attach.to_shape_keys(ob, bpy.context.scene, path)
+    assert ob.data.shape_keys is None
+    np.testing.assert_allclose(support.evaluated(ob, 3), world[2], atol=3e-5)
+    with pytest.raises(support.ours("cache.storage").CacheError, match="missing"):
+        attach.to_shape_keys(ob, bpy.context.scene, tmp_path / "none.pc2")
+
+
+def test_the_size_is_told_before(tmp_path: Path) -> None:
+    ob = support.cloth(side=5)
+    attach = support.ours("blender.attach")
+    matrices, world = simulated(ob, 1)
+    path = write_pc2(tmp_path / "a.pc2", 1, matrices, world)
+    told = attach.estimate_shape_keys(25, FRAMES)
+    assert attach.to_shape_keys(ob, bpy.context.scene, path) == told
+    assert told == len(ob.data.shape_keys.key_blocks) * 25 * 12
 
 
 def test_verify_names_what_does_not_fit(tmp_path: Path) -> None:
