@@ -36,7 +36,7 @@ from tools.environments import (  # noqa: E402
 from tools.extension_zip import (  # noqa: E402
     PLATFORMS,
     build_zip,
-    unpacked_wheels,
+    taichi_environment,
 )
 from tools.profiles import RUNNER, make_profile  # noqa: E402
 from tools.testing import STEPS, run_tests  # noqa: E402
@@ -88,10 +88,9 @@ def bench(arguments: list[str]) -> int:
     environment = blender_environment(BLENDERS[0])
     zip_file = build_zip(host_platform(), environment)
     variables = make_profile("bench", zip_file, environment)
-    variables["PYTHONPATH"] = str(unpacked_wheels(environment))
     variables["TAICHI_CLOTH_TEST_CACHE"] = str(BUILD / "kernels")
     run(
-        [environment.python, "-u", RUNNER, script, *arguments],
+        [taichi_environment(environment).python, "-u", RUNNER, script, *arguments],
         what="The benchmark",
         environment=variables,
     )

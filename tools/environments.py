@@ -158,6 +158,27 @@ def blender_environment(blender: BlenderVersion) -> Environment:
     return environment
 
 
+def with_folder(environment: Environment, name: str, folder: Path) -> Environment:
+    """A light environment that sees another one's packages, and those in `folder` besides."""
+    place = BUILD / "venv" / name
+    packages = next(environment.folder.glob("**/site-packages"))
+    paths = f"{packages}\n{folder}\n"
+    stamp = place / "complete.txt"
+    if not (stamp.is_file() and stamp.read_text("utf-8") == paths):
+        if place.exists():
+            shutil.rmtree(place)
+        assert environment.blender is not None
+        interpreter = require_interpreter(environment.blender.python, name)
+        run(
+            [interpreter, "-m", "venv", "--without-pip", place],
+            what=f"Making the environment {name}",
+            quiet=True,
+        )
+        (next(place.glob("**/site-packages")) / "packages.pth").write_text(paths, encoding="utf-8")
+        stamp.write_text(paths, encoding="utf-8")
+    return Environment(name, place, environment.blender)
+
+
 def any_blender_environment() -> Environment:
     """The environment of the newest Blender whose Python is on this machine.
 

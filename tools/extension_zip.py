@@ -25,7 +25,7 @@ from .common import (
     run,
     say,
 )
-from .environments import Environment
+from .environments import Environment, with_folder
 
 PLATFORMS = ("linux-x64", "windows-x64", "macos-arm64")
 # How the platform tags of wheels begin (and, after the version, end).
@@ -236,8 +236,15 @@ def build_zip(platform: str, environment: Environment) -> Path:
     return result
 
 
-def unpacked_wheels(environment: Environment) -> Path:
-    """A folder with Taichi and what it needs, for engine tests that run outside the extension."""
+def taichi_environment(environment: Environment) -> Environment:
+    """The environment with Taichi added, for what runs outside the installed extension."""
+    assert environment.blender is not None
+    name = f"taichi-{environment.blender.name}"
+    return with_folder(environment, name, _unpacked_wheels(environment))
+
+
+def _unpacked_wheels(environment: Environment) -> Path:
+    """A folder with the packages of the wheels that go into the zip."""
     assert environment.blender is not None
     abi = environment.blender.abi
     folder = BUILD / "site" / abi

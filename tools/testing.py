@@ -25,7 +25,7 @@ from .common import (
     say,
 )
 from .environments import Environment, blender_environment, lint_environment
-from .extension_zip import build_zip, unpacked_wheels
+from .extension_zip import build_zip, taichi_environment
 from .profiles import make_profile, profile_environment
 
 STEPS = ("lint", "unit", "blender", "package")
@@ -137,16 +137,6 @@ def run_pytest(
     tally.add(title, closing, passed=passed, failed=failed, skipped=skipped)
 
 
-def _unit_variables(environment: Environment) -> dict[str, str]:
-    """Tests without Blender import the checkout, and Taichi from the unpacked wheels."""
-    return clean_environment(
-        {
-            "PYTHONPATH": str(unpacked_wheels(environment)),
-            "TAICHI_CLOTH_TEST_CACHE": str(BUILD / "kernels"),
-        }
-    )
-
-
 def _run_suites(
     blender: BlenderVersion,
     steps: Sequence[str],
@@ -168,8 +158,11 @@ def _run_suites(
     if suites != ["unit"] and not zips:
         zips["host"] = build_zip(host_platform(), environment)
     for suite in suites:
+        python = environment
         if suite == "unit":
-            variables = _unit_variables(environment)
+            # Tests without Blender import the checkout, and Taichi from the unpacked wheels.
+            python = taichi_environment(environment)
+            variables = clean_environment(cache)
             others = [*FOLDERS.values(), "tests/gui"]
             selection = ["tests", *(f"--ignore={other}" for other in others)]
         elif suite == "blender":
@@ -182,7 +175,7 @@ def _run_suites(
             selection = [FOLDERS[suite]]
         run_pytest(
             f"{suite} on bpy {blender.name}",
-            environment,
+            python,
             variables,
             [*selection, *arguments],
             tally,

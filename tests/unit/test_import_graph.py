@@ -64,7 +64,7 @@ THIRD_PARTY = {
 NOT_IN_ENGINE = {"pathlib", "json", "pickle", "shutil", "subprocess", "socket", "tempfile"}
 # Modules of blender/ that alone may do a thing; those after the first are parts split from it.
 STARTS_PROCESSES = ("bake", "process")
-READS_DEPSGRAPH = ("capture", "evaluated", "fields")
+READS_DEPSGRAPH = ("capture", "checks", "evaluated", "fields")
 WRITES_MODIFIERS = ("attach", "shape_keys")
 STARTS_TAICHI = "engine.runtime"
 PROCESS_MODULES = {"subprocess", "multiprocessing", "concurrent"}
