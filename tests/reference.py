@@ -38,7 +38,7 @@ def hinge_theta(x: Array, hinges: HingeSet) -> tuple[Array, Array]:
     index = hinges.vertices
     e0, e1 = x[index[:, 0]], x[index[:, 1]]
     axis = e1 - e0
-    length = np.maximum(np.linalg.norm(axis, axis=1), 1e-300)
+    length = np.maximum(np.linalg.norm(axis, axis=1), 1e-150)
     unit = axis / length[:, None]
     gradient = np.zeros((len(index), 6, 3))
     normals = []
@@ -50,7 +50,7 @@ def hinge_theta(x: Array, hinges: HingeSet) -> tuple[Array, Array]:
         normals.append(area)
         # d theta / d wing = normal / height
         pull = (
-            area / (np.maximum(height, 1e-300) * np.maximum(height, HEIGHT_FLOOR * length))[:, None]
+            area / (np.maximum(height, 1e-150) * np.maximum(height, HEIGHT_FLOOR * length))[:, None]
         )
         gradient[:, column] += 0.5 * pull
         gradient[:, column + 1] += 0.5 * pull

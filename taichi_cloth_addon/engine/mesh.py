@@ -107,7 +107,7 @@ class Diagnosis:
         degenerate_faces: faces of zero area or with a repeated vertex.
         non_finite_vertices: vertices with a coordinate that is no finite number.
         coincident_pairs: (P, 2) vertices joined by an edge of zero length.
-        non_manifold_edges: (N, 2) edges with more than two faces (copies not counted).
+        non_manifold_edges: (N, 2) edges with more than two faces that are not left out.
         face_count: number of faces looked at.
     """
 
@@ -323,7 +323,9 @@ def diagnose(mesh: Mesh, positions: Array) -> Diagnosis:
     steps = safe[mesh.corners[following]] - safe[mesh.corners]
     perimeter = np.bincount(owner, np.linalg.norm(steps, axis=1), mesh.face_count)
     area = np.linalg.norm(face_vectors(mesh, safe), axis=1)
-    degenerate = (area <= _ZERO_AREA * perimeter**2) | (_distinct(mesh) < mesh.sizes)
+    distinct = _distinct(mesh)
+    degenerate = (area <= _ZERO_AREA * perimeter**2) | (distinct < mesh.sizes)
+    used = (distinct >= 3) & ~copies  # noqa: PLR2004
     unfinished = np.zeros(mesh.face_count, dtype=np.bool_)
     unfinished[owner[~finite[mesh.corners]]] = True
     ends = safe[table.vertices]
@@ -331,7 +333,7 @@ def diagnose(mesh: Mesh, positions: Array) -> Diagnosis:
     extent = float(np.ptp(safe, axis=0).max()) if mesh.vertex_count else 0.0
     together = (length <= _ZERO_LENGTH * extent) & finite[table.vertices].all(axis=1)
     edge_of = np.repeat(np.arange(len(table.vertices)), np.diff(table.face_offsets))
-    faces_at = np.bincount(edge_of[~copies[table.faces]], minlength=len(table.vertices))
+    faces_at = np.bincount(edge_of[used[table.faces]], minlength=len(table.vertices))
     loose = np.diff(table.face_offsets) == 0
     return Diagnosis(
         loose_vertices=np.flatnonzero(~in_face).astype(np.int32),
