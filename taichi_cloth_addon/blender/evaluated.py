@@ -107,6 +107,19 @@ def without(ob: bpy.types.Object, modifiers: Sequence[bpy.types.Modifier]) -> It
         yield
 
 
+@contextmanager
+def _shown(modifier: bpy.types.Modifier) -> Iterator[None]:
+    """Switch on for a moment a modifier that is perhaps on in renders only."""
+    before = modifier.show_viewport
+    if not before:
+        modifier.show_viewport = True
+    try:
+        yield
+    finally:
+        if not before:
+            modifier.show_viewport = False
+
+
 def _show(ob: bpy.types.Object, name: str) -> None:
     if name in ob.modifiers:
         ob.modifiers[name].show_viewport = True
@@ -190,9 +203,7 @@ def place_of(ob: bpy.types.Object, view_layer: bpy.types.ViewLayer) -> stack.Pla
         for modifier in unknown:
             names = [m.name for m in ob.modifiers]
             through = names[: names.index(modifier.name) + 1]
-            if not modifier.show_viewport:
-                continue
-            with unbaked(ob, through):
+            with unbaked(ob, through), _shown(modifier):
                 evaluated = ob.evaluated_get(updated_depsgraph(view_layer))
                 data = evaluated.data
                 same = isinstance(data, bpy.types.Mesh) and same_topology(base, read_mesh(data))

@@ -243,6 +243,26 @@ def test_nodes_are_told_apart_by_what_they_do(deform: bool) -> None:
     assert positions(begin(ob))[0, 2] == pytest.approx(1.0 if deform else 0.0)
 
 
+def test_nodes_that_are_on_in_renders_only_have_their_place_too() -> None:
+    ob = support.cloth(side=4)
+    modifier = nodes(ob, "Nodes", subdivide)
+    modifier.show_viewport = False
+    before = state_of(ob)
+    place = support.ours("blender.evaluated").place_of(ob, bpy.context.view_layer)
+    assert place.index == 0
+    assert state_of(ob) == before
+
+
+def test_edit_mode_keeps_the_place_that_was_found() -> None:
+    ob = support.cloth(side=4)
+    nodes(ob, "Nodes", subdivide)
+    place_of = support.ours("blender.evaluated").place_of
+    assert place_of(ob, bpy.context.view_layer).index == 0
+    bpy.ops.object.mode_set(mode="EDIT")
+    assert place_of(ob, bpy.context.view_layer).index == 0
+    bpy.ops.object.mode_set(mode="OBJECT")
+
+
 def test_smooth_by_angle_is_no_deformation() -> None:
     """Report 33."""
     ob = support.cloth(side=4)
@@ -396,6 +416,18 @@ def test_sculpt_mode_reads_what_was_sculpted() -> None:
     ob.data.update()
     found = positions(begin(ob))
     assert found[5, 2] == pytest.approx(0.5)
+    bpy.ops.object.mode_set(mode="OBJECT")
+
+
+def test_dynamic_topology_is_refused_with_the_way_out() -> None:
+    ob = support.cloth(side=12)
+    bpy.ops.object.mode_set(mode="SCULPT")
+    bpy.ops.sculpt.dynamic_topology_toggle()
+    if not ob.use_dynamic_topology_sculpting:
+        pytest.skip("no dynamic topology without a window")
+    problems = support.ours("blender.capture").check(bpy.context.scene, [ob])
+    assert any("Leave Sculpt Mode" in p.message for p in problems)
+    bpy.ops.sculpt.dynamic_topology_toggle()
     bpy.ops.object.mode_set(mode="OBJECT")
 
 
