@@ -250,6 +250,7 @@ class ImplicitStepper:
         if couplings.curved:
             implicit_kernels.curved_forces(
                 x,
+                device.x,
                 device.hinges,
                 couplings.hinge_stiffness,
                 device.curved_count,

@@ -98,13 +98,23 @@ def start_iterate(
 
 @ti.kernel
 def curved_forces(
-    x: Vec3s, hinges: Ints, stiffness: Floats, count: Integer, forces: Vec3s, energy: Floats
+    x: Vec3s,
+    start: Vec3s,
+    hinges: Ints,
+    stiffness: Floats,
+    count: Integer,
+    forces: Vec3s,
+    energy: Floats,
 ):
-    """Forces and energies of the hinges with a curved rest shape."""
+    """Forces of the hinges with a curved rest shape, and energies above those at the start."""
     for k in range(count):
         curved_hinge(k, x, hinges, stiffness, forces)
         edge, p, q = hinge_shape(k, x, hinges)
-        energy[k] = -stiffness[k] * edge.dot(p.cross(q))
+        edge0, p0, q0 = hinge_shape(k, start, hinges)
+        # det(edge, p, q) - det(edge0, p0, q0), one factor after the other.
+        change = (edge - edge0).dot(p.cross(q))
+        change += edge0.dot((p - p0).cross(q) + p0.cross(q - q0))
+        energy[k] = -stiffness[k] * change
 
 
 @ti.kernel
@@ -132,7 +142,12 @@ def evaluate(
     gradient: Vec3s,
     energy: Floats,
 ):
-    """Gradient (N) and energy (J) of each vertex; half of a coupling belongs to either end."""
+    """Gradient (N) and energy above the start (J) of each vertex.
+
+    Half of a coupling's energy belongs to either end. Only differences to the start are
+    formed: the energies themselves are sums that cancel, and what float32 leaves of them says
+    nothing about a small step.
+    """
     for i in range(x.shape[0]):
         xi = x[i]
         ui = xi - start[i]
@@ -142,31 +157,37 @@ def evaluate(
             j = neighbours[entry]
             spring = springs[entry]
             dx = x[j] - xi
-            du = dx - (start[j] - start[i])
+            before = start[j] - start[i]
+            du = (x[j] - start[j]) - ui
+            work = du.dot(dx + before)
             if spring[1] + spring[2] > 0.0:
                 length = ti.max(dx.norm(), SHORTEST)
+                length_before = ti.max(before.norm(), SHORTEST)
                 stretch = length - spring[0]
-                before = start[j] - start[i]
-                direction = before / ti.max(before.norm(), SHORTEST)
+                growth = work / (length + length_before)
+                direction = before / length_before
                 rate = direction.dot(du) / h
                 slope -= spring[1] * stretch / length * dx + spring[2] * rate * direction
-                total += 0.25 * spring[1] * stretch * stretch + 0.25 * h * spring[2] * rate * rate
+                total += 0.25 * spring[1] * growth * (stretch + length_before - spring[0])
+                total += 0.25 * h * spring[2] * rate * rate
             # The bending matrix has no row sum, so its quadratic form is one of differences.
             q = bending[entry]
             slope += q * (dx + bend_rate[i] / h * du)
-            total -= 0.25 * q * (dx.dot(dx) + bend_rate[i] / h * du.dot(du))
+            total -= 0.25 * q * (work + bend_rate[i] / h * du.dot(du))
         if inverse_mass[i] > 0.0:
             away = xi - target[i]
             m = mass[i] / (h * h)
             drag = symmetric_times(air_drag, i, ui) / h
             slope += m * away + drag
-            total += 0.5 * m * away.dot(away) + 0.5 * drag.dot(ui)
+            total += 0.5 * m * ui.dot(away + start[i] - target[i]) + 0.5 * drag.dot(ui)
             pin = pin_spring[i]
             if pin[0] > 0.0:
-                off = xi - (pin_target[i] + time * pin_velocity[i])
+                goal = pin_target[i] + time * pin_velocity[i]
+                off = xi - goal
                 slip = ui - h * pin_velocity[i]
                 slope += pin[0] * off + pin[1] / h * slip
-                total += 0.5 * pin[0] * off.dot(off) + 0.5 * pin[1] / h * slip.dot(slip)
+                total += 0.5 * pin[0] * ui.dot(off + start[i] - goal)
+                total += 0.5 * pin[1] / h * slip.dot(slip)
             if ti.static(curved):
                 slope -= hinge_force(i, hinge_offsets, hinge_entries, hinge_forces)
         else:
