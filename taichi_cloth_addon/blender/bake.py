@@ -18,7 +18,7 @@ from ..cache import files
 from ..cache import job as jobs
 from ..cache.files import BakeFiles
 from ..cache.storage import CacheError, make_folder
-from . import attach, capture, changes, finished, plans, preferences, results, status
+from . import attach, capture, changes, finished, plans, preferences, process, results, status
 from .plans import BakeError, Target
 from .process import Event, WorkerError, WorkerProcess
 from .progress import Progress, duration
@@ -54,6 +54,7 @@ def shutdown() -> None:
     """End a running bake at once: another file is loaded, or Blender or the add-on ends."""
     if _current is not None:
         _current.abort()
+    process.end_leaving()
 
 
 class BakeSession:
@@ -179,7 +180,8 @@ class BakeSession:
                 self._begin_group()
             return
         self._read_events()
-        if not self._worker.running():
+        stopped = self._end_event is not None and self._end_event.get("state") != "done"
+        if stopped or not self._worker.running():
             self._read_events()
             self._finish_group()
             return
@@ -224,7 +226,7 @@ class BakeSession:
             make_folder(capture.cache_path(ob, scene).parent)
         results.prune_unsaved(capture.cache_path(objects[0], scene).parent)
         self._begin_capture(scene, objects)
-        self._worker = WorkerProcess(self._job_folder, resume=self._resume)
+        self._worker = WorkerProcess(self._job_folder, resume=self._resume, polite=self.live)
         self._end_event = None
 
     def _begin_capture(self, scene: bpy.types.Scene, objects: list[bpy.types.Object]) -> None:
@@ -345,7 +347,10 @@ class BakeSession:
         assert worker is not None
         self._worker = None
         self._drop_capture()
-        worker.close()
+        if worker.running():
+            worker.leave_alone()
+        else:
+            worker.close()
         event = self._end_event
         state = str(event.get("state")) if event else ""
         if not state:

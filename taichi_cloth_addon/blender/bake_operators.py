@@ -26,13 +26,14 @@ def remove_timers() -> None:
             manager.event_timer_remove(timer)
 
 
-def redraw(context: bpy.types.Context) -> None:
-    """Have the 3D viewports and their sidebars drawn again."""
+def redraw(context: bpy.types.Context, *, whole: bool = False) -> None:
+    """Have the sidebars of the 3D viewports drawn again; the views can be costly."""
     manager = context.window_manager
     for window in manager.windows if manager is not None else ():
         for area in window.screen.areas:
-            if area.type == "VIEW_3D":
-                area.tag_redraw()
+            for region in area.regions if area.type == "VIEW_3D" else ():
+                if whole or region.type == "UI":
+                    region.tag_redraw()
 
 
 def _over_viewport(context: bpy.types.Context, event: bpy.types.Event) -> bool:
@@ -111,6 +112,7 @@ class _Bake(_OperatorType):
         if session is None:
             return {"CANCELLED"}
         self._session = session
+        self._shown = ("", "")
         session.live = True
         session.start()
         manager.progress_begin(0, 1000)
@@ -133,9 +135,12 @@ class _Bake(_OperatorType):
                 self._stop(context)
                 raise
             manager = context.window_manager
-            if manager is not None:
-                manager.progress_update(int(1000 * session.progress.factor))
-            redraw(context)
+            shown = session.progress.text(), session.progress.timing()
+            if shown != self._shown:
+                self._shown = shown
+                if manager is not None:
+                    manager.progress_update(int(1000 * session.progress.factor))
+                redraw(context)
         if session.running:
             return {"PASS_THROUGH"}
         self._stop(context)
@@ -152,7 +157,7 @@ class _Bake(_OperatorType):
         manager = context.window_manager
         if manager is not None:
             manager.progress_end()
-        redraw(context)
+        redraw(context, whole=True)
 
     def conclude(self, session: bake.BakeSession) -> Result:
         """Report how it went."""

@@ -20,7 +20,10 @@ from .preferences import PACKAGE, user_folder
 
 PROGRESS_FILE = "progress.jsonl"
 LOG_FILE = "worker.log"
-GRACE_SECONDS = 1.0
+GRACE_SECONDS = 0.75
+"""A cancelled bake is over within a second, so the worker has a little less to leave."""
+LEAVE_SECONDS = 10.0
+POLITENESS = 10
 
 Event = dict[str, Any]
 
@@ -87,8 +90,13 @@ def command(job_folder: Path, *, resume: bool) -> list[str]:
 class WorkerProcess:
     """A running worker."""
 
-    def __init__(self, job_folder: Path, *, resume: bool) -> None:
+    def __init__(self, job_folder: Path, *, resume: bool, polite: bool = False) -> None:
         """Start the worker on a job folder.
+
+        Args:
+            job_folder: the job.
+            resume: go on from its checkpoint.
+            polite: let other programs, such as the window that waits for it, go first.
 
         Raises:
             WorkerError: it cannot be started.
@@ -97,6 +105,10 @@ class WorkerProcess:
         self._log = job_folder / LOG_FILE
         line = command(job_folder, resume=resume)
         env = environment()
+        flags = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+        if polite:
+            flags |= getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0)
+        reap()
         with (
             (job_folder / PROGRESS_FILE).open("wb") as progress,
             self._log.open("wb") as log,
@@ -108,10 +120,13 @@ class WorkerProcess:
                     stdout=progress,
                     stderr=log,
                     env=env,
-                    creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+                    creationflags=flags,
                 )
             except OSError as error:
                 raise WorkerError(f"The worker did not start: {error}") from error
+        if polite and hasattr(os, "setpriority"):
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self._process.pid, POLITENESS)
         self._progress = (job_folder / PROGRESS_FILE).open("rb")
         self._rest = b""
         self._deadline: float | None = None
@@ -166,8 +181,14 @@ class WorkerProcess:
         while self.running():
             time.sleep(0.01)
 
+    def leave_alone(self) -> None:
+        """Close it without waiting: it has said its last word and is only tidying up."""
+        self.close()
+        self._deadline = time.monotonic() + LEAVE_SECONDS
+        _leaving.append(self)
+
     def close(self) -> None:
-        """Free the files of a process that has ended."""
+        """Free the files that tell about it."""
         self._progress.close()
         if self._process.stdin is not None and not self._process.stdin.closed:
             with suppress(OSError):
@@ -185,3 +206,17 @@ class WorkerProcess:
         except OSError:
             return ""
         return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+
+_leaving: list[WorkerProcess] = []
+
+
+def reap() -> None:
+    """Forget workers that have left, and kill those that take too long."""
+    _leaving[:] = [worker for worker in _leaving if worker.running()]
+
+
+def end_leaving() -> None:
+    """Kill workers that are still tidying up: Blender or the add-on ends."""
+    while _leaving:
+        _leaving.pop().kill()

@@ -32,12 +32,9 @@ class Progress:
 
     def timing(self) -> str:
         """Seconds per frame and the time left."""
-        if self.frame is None:
+        if self.seconds_left is None:  # The first frame's time is that of the compiler.
             return ""
-        text = f"{self.seconds_per_frame:.2g} s per frame"
-        if self.seconds_left is not None:
-            text += f", {duration(self.seconds_left)} left"
-        return text
+        return f"{self.seconds_per_frame:.2g} s per frame, {duration(self.seconds_left)} left"
 
 
 def duration(seconds: float) -> str:

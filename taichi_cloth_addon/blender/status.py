@@ -155,8 +155,9 @@ def _redraw() -> None:
     manager = bpy.context.window_manager
     for window in manager.windows if manager is not None else ():
         for area in window.screen.areas:
-            if area.type == "VIEW_3D":
-                area.tag_redraw()
+            for region in area.regions if area.type == "VIEW_3D" else ():
+                if region.type == "UI":
+                    region.tag_redraw()
 
 
 def _original(ob: bpy.types.Object) -> bpy.types.Object:

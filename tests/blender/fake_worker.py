@@ -18,6 +18,8 @@ import numpy as np
 
 PACKAGE = os.environ["FAKE_PACKAGE"]
 worker = importlib.import_module(f"{PACKAGE}.worker")
+solver = importlib.import_module(f"{PACKAGE}.engine.solver")
+REPORT = solver.StepReport(solver.Integrator.EXPLICIT, 1, 0, 0.0, 0.0, 1.0)
 model_types = importlib.import_module(f"{PACKAGE}.engine.model")
 
 SECONDS = float(os.environ.get("FAKE_SECONDS") or 0.0)
@@ -88,9 +90,9 @@ def simulate(
             state.time += frame_duration
         if cancelled() and not STUBBORN:
             raise CancelledError
-        yield SimpleNamespace(
-            index=frame, positions=state.positions.astype(np.float64), state=state, report=None
-        )
+        positions = state.positions.astype(np.float64)
+        report = REPORT if frame else None
+        yield SimpleNamespace(index=frame, positions=positions, state=state, report=report)
 
 
 def load() -> Any:

@@ -65,7 +65,7 @@ class Manager:
 def window(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A context with a window: a viewport at 0..99, another editor at 100..199."""
     areas = [
-        SimpleNamespace(type=kind, x=x, y=0, width=100, height=100, tag_redraw=lambda: None)
+        SimpleNamespace(type=kind, x=x, y=0, width=100, height=100, regions=[])
         for kind, x in (("VIEW_3D", 0), ("OUTLINER", 100))
     ]
     manager = Manager()
