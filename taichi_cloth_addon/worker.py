@@ -71,8 +71,9 @@ def load_engine() -> Engine:
     """Import the engine; late, so that wrong usage and cancelling are quick."""
     from .engine import model, runtime, simulate  # noqa: PLC0415 (the device is not needed yet)
 
-    def start(device: str, cache_folder: str | None) -> runtime.Runtime:
-        return runtime.start(runtime.Device(device), cache_folder)
+    def start(device: str, cache_folder: str | None, vertex_count: int) -> runtime.Runtime:
+        threads = runtime.suitable_threads(vertex_count)
+        return runtime.start(runtime.Device(device), cache_folder, threads)
 
     return Engine(
         start=start,
@@ -202,7 +203,8 @@ class Bake:
     def _simulate(self, plan: ResumePlan | None) -> None:
         job = self.job
         self._stop_if_cancelled()
-        runtime = self.engine.start(job.device.value, job.kernel_cache or None)
+        vertex_count = sum(cloth.part.mesh.vertex_count for cloth in job.cloths)
+        runtime = self.engine.start(job.device.value, job.kernel_cache or None, vertex_count)
         self.reporter.emit(
             "start",
             device=runtime.description,

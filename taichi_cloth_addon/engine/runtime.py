@@ -42,6 +42,10 @@ _ENVIRONMENT = {
     "TI_ENABLE_PADDLE": "0",
 }
 
+# Vertices below which one thread is quicker (measured: 1024 vertices took 113 µs a step on one
+# thread and 157 on two, 6400 vertices 290 and 220).
+_SMALL = 2000
+
 _GPU_ORDER = (Device.CUDA, Device.METAL, Device.VULKAN)
 
 
@@ -102,12 +106,13 @@ def import_taichi() -> Any:
     return taichi
 
 
-def start(device: Device, cache_folder: str | None = None) -> Runtime:
+def start(device: Device, cache_folder: str | None = None, threads: int | None = None) -> Runtime:
     """Start Taichi on ``device``, or on the best one there is.
 
     Args:
         device: AUTO tries CUDA, Metal, Vulkan and the CPU in this order.
         cache_folder: where compiled kernels are kept; None keeps none.
+        threads: of the CPU; None takes all that this process may use.
 
     Raises:
         RuntimeUnavailableError: no device could be started.
@@ -121,14 +126,15 @@ def start(device: Device, cache_folder: str | None = None) -> Runtime:
         wanted = [Device.CPU]
     else:
         wanted = [device, *(other for other in _GPU_ORDER if other is not device), Device.CPU]
+    threads = threads or cpu_threads()
     errors = []
     for candidate in wanted:
-        error = _try_start(ti, candidate, cache_folder)
+        error = _try_start(ti, candidate, cache_folder, threads)
         if error is None:
             messages: tuple[str, ...] = ()
             if device not in (Device.AUTO, candidate):
                 messages = (f"{device.value} is not available here, so {candidate.value} is used",)
-            return Runtime(candidate, _describe(candidate), messages)
+            return Runtime(candidate, _describe(candidate, threads), messages)
         errors.append(f"{candidate.value}: {error}")
     raise RuntimeUnavailableError("No device can be used: " + "; ".join(errors))
 
@@ -138,7 +144,7 @@ def stop() -> None:
     import_taichi().reset()
 
 
-def _try_start(ti: Any, device: Device, cache_folder: str | None) -> str | None:
+def _try_start(ti: Any, device: Device, cache_folder: str | None, threads: int) -> str | None:
     """Start Taichi on one device; return None, or why it does not start."""
     arch = {
         Device.CUDA: ti.cuda,
@@ -153,7 +159,7 @@ def _try_start(ti: Any, device: Device, cache_folder: str | None) -> str | None:
         os.makedirs(cache_folder, exist_ok=True)
         options["offline_cache_file_path"] = cache_folder
     if device is Device.CPU:
-        options["cpu_max_num_threads"] = cpu_threads()
+        options["cpu_max_num_threads"] = threads
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             ti.init(
@@ -185,9 +191,13 @@ def cpu_threads() -> int:
     return max(1, os.cpu_count() or 1)
 
 
-def _describe(device: Device) -> str:
+def suitable_threads(vertex_count: int) -> int:
+    """CPU threads for a cloth: waking a second one costs more than a small cloth gains."""
+    return 1 if vertex_count < _SMALL else cpu_threads()
+
+
+def _describe(device: Device, threads: int) -> str:
     if device is Device.CPU:
-        threads = cpu_threads()
         return f"CPU ({threads} thread{'s' if threads > 1 else ''})"
     if device is Device.VULKAN:
         names = [found.name for found in vulkan_probe.devices()]

@@ -76,7 +76,7 @@ class FakeEngine:
             known_errors=(SimulationError, ValueError),
         )
 
-    def start(self, device: str, cache_folder: str | None) -> Runtime:
+    def start(self, device: str, cache_folder: str | None, _vertex_count: int) -> Runtime:
         self.starts.append((device, cache_folder))
         return Runtime()
 
