@@ -76,13 +76,29 @@ class Environment:
         raise BuildError(f"No {pattern} in {self.folder}; delete that folder and try again.")
 
 
+def _runs(folder: Path) -> bool:
+    """Whether the interpreter behind a virtual environment is still there."""
+    try:
+        done = subprocess.run(
+            [str(executable_in(folder, "python")), "-c", ""],
+            check=False,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
 def _make(name: str, interpreter: Path) -> Path:
     """Makes the environment `name` unless it is there, complete and up to date."""
     lock = REQUIREMENTS / f"{name}.txt"
     folder = BUILD / "venv" / name
     stamp = folder / "complete.txt"
-    contents = hashlib.sha256(lock.read_bytes()).hexdigest() + f"\n{interpreter}\n"
-    if stamp.is_file() and stamp.read_text("utf-8") == contents:
+    contents = hashlib.sha256(lock.read_bytes()).hexdigest() + "\n"
+    if stamp.is_file() and stamp.read_text("utf-8") == contents and _runs(folder):
         return folder
     say(f"Making {folder.relative_to(BUILD.parent)} with {interpreter}")
     if folder.exists():
@@ -164,7 +180,7 @@ def with_folder(environment: Environment, name: str, folder: Path) -> Environmen
     packages = next(environment.folder.glob("**/site-packages"))
     paths = f"{packages}\n{folder}\n"
     stamp = place / "complete.txt"
-    if not (stamp.is_file() and stamp.read_text("utf-8") == paths):
+    if not (stamp.is_file() and stamp.read_text("utf-8") == paths and _runs(place)):
         if place.exists():
             shutil.rmtree(place)
         assert environment.blender is not None
