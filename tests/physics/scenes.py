@@ -127,17 +127,6 @@ def settle(what: Scene, *, step: float = 1.0, steps: int = 40, tolerance: float 
     raise AssertionError(f"not at rest after {steps} steps: {moved:g} m in the last one")
 
 
-def average(frames: Sequence[Frame]) -> Array:
-    """Positions averaged over the frames with a Hann window.
-
-    An undamped swing about a rest position leaves the rest position: a window of n periods
-    keeps 1 / (n² - 1) / n of the first and less of the others, 0 for whole n > 1.
-    """
-    window = np.hanning(len(frames) + 2)[1:-1]
-    stacked = np.stack([frame.positions for frame in frames])
-    return np.asarray(np.tensordot(window / window.sum(), stacked, 1))
-
-
 def in_caller_order(model: ClothModel, values: npt.NDArray[np.floating]) -> Array:
     """Per-vertex values of the model's order in the caller's."""
     result = np.empty(values.shape)
