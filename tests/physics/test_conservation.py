@@ -171,11 +171,11 @@ def test_scrambled_sheet_recovers(integrator: Integrator) -> None:
 @pytest.mark.parametrize("name", ["tension_damping", "shear_damping", "bending_damping"])
 def test_damping_dissipates(integrator: Integrator, name: str) -> None:
     """Each kind of damping takes energy that the same undamped sheet keeps."""
-    values = {"tension_damping": 0.1, "shear_damping": 0.1, "bending_damping": 1e-4}
+    values = {"tension_damping": 0.5, "shear_damping": 0.5, "bending_damping": 5e-4}
     left = []
     for damping in ({}, {name: values[name]}):
         what, start = shaken(bending_stiffness=1e-3, **damping)
-        last = run(what, 0.25, integrator, start=start)[-1].state
+        last = run(what, 1.0 / 24.0, integrator, start=start)[-1].state
         drift = momentum(what.model, last) / what.model.mass.sum()
         last.velocities[:] -= drift.astype(np.float32)
         left.append(kinetic_energy(what.model, last) + elastic_energy(what.model, last))
