@@ -105,14 +105,20 @@ def main(argv: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("demo", help="bake and render the demo; arguments go to demo/make_demo.py")
+    commands.add_parser(
+        "demo",
+        help="bake and render the demo; arguments go to demo/make_demo.py",
+        add_help=False,
+    )
     test = commands.add_parser("test", help="run all checks; further arguments go to pytest")
     test.add_argument("--only", action="append", default=[], choices=STEPS)
     versions = [blender.name for blender in BLENDERS]
     test.add_argument("--bpy", action="append", default=[], choices=versions)
     packaging = commands.add_parser("package", help="build the zips")
     packaging.add_argument("--platform", action="append", default=[], choices=PLATFORMS)
-    commands.add_parser("bench", help="run the benchmarks; arguments go to benchmarks/run.py")
+    commands.add_parser(
+        "bench", help="run the benchmarks; arguments go to benchmarks/run.py", add_help=False
+    )
     options, rest = parser.parse_known_args(argv)
     rest = [argument for argument in rest if argument != "--"]
     try:
