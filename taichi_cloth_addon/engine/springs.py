@@ -29,6 +29,7 @@ from .membrane import (
     viscous_target,
 )
 from .mesh import EdgeTable, Indices, Integers, Mesh, clean_faces, edge_table, select_faces
+from .relaxation import corrected
 from .straight import straight_pairs
 
 __all__ = ["Adjacency", "SpringKind", "SpringNetwork", "axial_stiffness", "build_springs"]
@@ -125,6 +126,10 @@ def build_springs(
     target = elastic_target(tension_stiffness, shear_stiffness, slender)
     viscous = viscous_target(target, tension_damping / tension_stiffness, shear_damping, slender)
     stiff = fit_groups(groups, planes, frames, target, tension_stiffness)
+    contraction = target.shear_at / target.axial_at
+    stiff = corrected(
+        sheet, sheet_table, planes, rest, groups, stiff, frames, tension_stiffness, contraction
+    )
     damp = fit_groups(groups, planes, frames, viscous, None)
     return _assemble(mesh, table, rest, groups, (stiff, damp), (target, viscous), bending_stiffness)
 

@@ -25,6 +25,7 @@ ENGINE_ORDER = (
     "fit",
     "frames",
     "membrane",
+    "relaxation",
     "straight",
     "springs",
     "bending",
