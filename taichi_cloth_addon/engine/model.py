@@ -10,7 +10,16 @@ import numpy.typing as npt
 
 from .bending import HingeSet, SparseMatrix, bending_matrix, build_hinges
 from .material import Fabric
-from .mesh import Mesh, clean_faces, morton_order, select_faces, triangulate, vertex_areas
+from .mesh import (
+    Mesh,
+    Triangulation,
+    clean_faces,
+    components,
+    morton_order,
+    select_faces,
+    triangulate,
+    vertex_areas,
+)
 from .rows import Rows, build_rows
 from .springs import SpringNetwork, build_springs
 
@@ -20,6 +29,7 @@ Indices = npt.NDArray[np.int32]
 # A vertex lighter than this share of its cloth's median mass is made that heavy: slivers would
 # otherwise set the time step of the whole cloth.
 _LEAST_MASS = 0.02
+_QUAD = 4
 # Damping ratio of the springs that pull vertices with a pin weight below 1.
 _PIN_DAMPING_RATIO = 0.3
 # From this weight on a pin is exact.
@@ -122,6 +132,17 @@ class ClothModel:
     pin_damping: Array
     warnings: tuple[str, ...]
 
+    def free_components(self) -> Indices:
+        """Label (V,) the connected parts that no pin holds from 0; -1 elsewhere."""
+        label = components(self.network.vertices, self.vertex_count)
+        held = np.zeros(self.vertex_count, dtype=bool)
+        held[label[self.fixed]] = True
+        held[label[self.pin_vertices]] = True
+        free = ~held[label]
+        result = np.full(self.vertex_count, -1, dtype=np.int32)
+        result[free] = np.unique(label[free], return_inverse=True)[1]
+        return result
+
     @property
     def vertex_count(self) -> int:
         """Number of vertices of all cloths."""
@@ -158,6 +179,7 @@ class _BuiltPart:
     mass: Array
     massless: npt.NDArray[np.bool_]
     triangles: Indices
+    air_drag: Array
     air_share: Array
     network: SpringNetwork
     hinges: HingeSet
@@ -213,9 +235,7 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
         mass=np.concatenate([b.mass for b in built]),
         fixed=fixed,
         triangles=np.concatenate([b.triangles + s for b, s in zip(built, starts, strict=False)]),
-        air_drag=np.concatenate(
-            [np.full(len(b.triangles), f.air_drag) for b, f in zip(built, fabrics, strict=True)]
-        ),
+        air_drag=np.concatenate([b.air_drag for b in built]),
         air_share=np.concatenate([b.air_share for b in built]),
         network=network,
         hinges=hinges,
@@ -250,11 +270,14 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
     order = morton_order(part.rest).astype(np.int32)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order), dtype=order.dtype)
-    mesh = replace(part.mesh, corners=rank[part.mesh.corners].astype(np.int32))
+    sheet = select_faces(part.mesh, clean_faces(part.mesh, part.rest))
+    triangulation = triangulate(sheet, part.rest)
+    area = vertex_areas(triangulation, part.rest, len(order))
+    triangles, weight = _air_triangles(sheet, triangulation)
+    air_share = _air_share(triangles, weight, part.rest, area)[order]
+    area = area[order]
+    mesh = replace(sheet, corners=rank[sheet.corners])
     rest = part.rest[order]
-    mesh = select_faces(mesh, clean_faces(mesh, rest))
-    triangulation = triangulate(mesh, rest)
-    area = vertex_areas(triangulation, rest, len(order))
     massless = area <= 0.0
     mass = part.fabric.density * area
     if not massless.all():
@@ -283,8 +306,9 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
         positions=part.positions[order] - origin,
         mass=mass,
         massless=massless,
-        triangles=triangulation.triangles,
-        air_share=_air_share(triangulation.triangles, rest, area),
+        triangles=rank[triangles],
+        air_drag=part.fabric.air_drag * weight,
+        air_share=air_share,
         network=network,
         hinges=hinges,
         pin_vertices=pins,
@@ -295,11 +319,27 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
     )
 
 
-def _air_share(triangles: Indices, rest: Array, area: Array) -> Array:
+def _air_triangles(mesh: Mesh, triangulation: Triangulation) -> tuple[Indices, Array]:
+    """Triangles (T, 3) that the air acts on and their weights (T,).
+
+    A quad is split along both diagonals with half the weight each, so that the result does
+    not depend on a choice between them.
+    """
+    quad = mesh.sizes == _QUAD
+    others = triangulation.triangles[~quad[triangulation.face_of_triangle]]
+    a, b, c, d = (mesh.corners[mesh.offsets[:-1][quad] + corner] for corner in range(_QUAD))
+    halves = [np.stack(corners, axis=1) for corners in ((a, b, c), (c, d, a), (b, c, d), (d, a, b))]
+    triangles = np.concatenate([others, *halves]).astype(np.int32)
+    weight = np.ones(len(triangles))
+    weight[len(others) :] = 0.5
+    return triangles, weight
+
+
+def _air_share(triangles: Indices, weight: Array, rest: Array, area: Array) -> Array:
     """Vertex areas over the sum of a third of each vertex's triangles; 1 without any."""
     corners = rest[triangles]
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    third = np.linalg.norm(normal, axis=1) / 6.0
+    third = weight * np.linalg.norm(normal, axis=1) / 6.0
     thirds = np.bincount(triangles.reshape(-1), np.repeat(third, 3), minlength=len(rest))
     share = np.ones(len(rest))
     np.divide(area, thirds, out=share, where=thirds > 0.0)

@@ -281,6 +281,14 @@ def coasting_step(v: Vec3s, inverse_mass: Floats, h: Real, step: Vec3s):
 
 
 @ti.kernel
+def translate(label: Ints, shifts: Vec3s, iterate: Vec3s):
+    """Move every free component by its shift."""
+    for i in range(label.shape[0]):
+        if label[i] >= 0:
+            iterate[i] += shifts[label[i]]
+
+
+@ti.kernel
 def add_scaled(x: Vec3s, step: Vec3s, scale: Real, result: Vec3s):
     """Result = x + scale * step."""
     for i in range(x.shape[0]):
