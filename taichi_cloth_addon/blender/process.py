@@ -20,7 +20,7 @@ from .preferences import PACKAGE, user_folder
 
 PROGRESS_FILE = "progress.jsonl"
 LOG_FILE = "worker.log"
-GRACE_SECONDS = 0.75
+GRACE_SECONDS = 0.6
 """A cancelled bake is over within a second, so the worker has a little less to leave."""
 LEAVE_SECONDS = 10.0
 POLITENESS = 10

@@ -36,7 +36,7 @@ class BrokenError(Exception):
     pass
 
 
-def start(_device: str, _cache_folder: str | None) -> Any:
+def start(*_arguments: Any) -> Any:
     return SimpleNamespace(description="Fake (1 thread)", messages=("Fake message",))
 
 
