@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import bpy
 
 from . import bake, finished, selection, status
-from .properties import cloth_settings, is_cloth
+from .properties import DISPLAY_ONLY, cloth_settings, is_cloth
 
 Result = set[Literal["RUNNING_MODAL", "CANCELLED", "FINISHED", "PASS_THROUGH", "INTERFACE"]]
 
@@ -373,7 +373,7 @@ class TAICHI_CLOTH_OT_remove(bpy.types.Operator):
                 return {"CANCELLED"}
             settings = cloth_settings(ob)
             for name in [prop.identifier for prop in settings.bl_rna.properties]:
-                if name not in {"rna_type", "name"}:
+                if name not in DISPLAY_ONLY | {"rna_type", "name"}:
                     settings.property_unset(name)
             status.forget(ob.session_uid)
         return {"FINISHED"}

@@ -11,12 +11,18 @@ import numpy as np
 
 from ..engine.mesh import topology_hash as mesh_hash
 from . import animation, effectors, evaluated
-from .properties import cloth_settings
+from .properties import DISPLAY_ONLY, cloth_settings
 
 # The end of the range is not among what decides: a longer range has the same frames in front.
-_NOT_SIMULATED = frozenset(
-    ("rna_type", "name", "enabled", "uid", "output", "cache_folder", "frame_end")
-)
+_NOT_SIMULATED = DISPLAY_ONLY | {
+    "rna_type",
+    "name",
+    "enabled",
+    "uid",
+    "output",
+    "cache_folder",
+    "frame_end",
+}
 
 
 def _digest(*parts: bytes) -> str:

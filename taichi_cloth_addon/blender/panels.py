@@ -205,14 +205,14 @@ class TAICHI_CLOTH_PT_fabric(_ClothPanel, bpy.types.Panel):
     ) -> None:
         """Draw the settings."""
         layout.prop(settings, "density")
-        column = layout.column(heading="Stiffness", align=True)
-        column.prop(settings, "tension_stiffness")
+        column = layout.column(align=True)
+        column.prop(settings, "tension_stiffness", text="Stiffness Tension")
         column.prop(settings, "shear_stiffness")
-        column.prop(settings, "bending_stiffness")
-        column = layout.column(heading="Damping", align=True)
-        column.prop(settings, "tension_damping")
+        column.prop(settings, "bending_stiffness_micro")
+        column = layout.column(align=True)
+        column.prop(settings, "tension_damping", text="Damping Tension")
         column.prop(settings, "shear_damping")
-        column.prop(settings, "bending_damping")
+        column.prop(settings, "bending_damping_micro")
         layout.prop(settings, "air_drag")
 
 

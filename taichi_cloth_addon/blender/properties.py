@@ -24,12 +24,15 @@ from . import changes
 if TYPE_CHECKING:
     from .status import ClothStatus
 
+# Other units of fields that are there already.
+DISPLAY_ONLY = frozenset(("bending_stiffness_micro", "bending_damping_micro"))
+
 FIRST_FRAME, LAST_FRAME = -1_048_574, 1_048_574
 
 INTEGRATORS = (
-    ("AUTO", "Automatic", "Whichever integrator is expected to be fastest for this cloth"),
-    ("EXPLICIT", "Explicit", "Many small steps without a linear solve; for soft, coarse cloth"),
-    ("IMPLICIT", "Implicit", "Newton's method with a preconditioned solve; for stiff, fine cloth"),
+    ("AUTO", "Automatic", "Explicit or implicit, whichever takes less work for this cloth"),
+    ("EXPLICIT", "Explicit", "Many small steps; the most accurate, keeps the cloth lively"),
+    ("IMPLICIT", "Implicit", "Few long steps with a solve each; calms what is quicker than a step"),
     ("SOR", "Hybrid SOR", "Explicit where stable, elsewhere implicit by coloured over-relaxation"),
 )
 DEVICES = (
@@ -73,6 +76,31 @@ def _fabric(name: str, precision: int = 3) -> Any:
     )
 
 
+def _micro(name: str) -> Any:
+    """A millionth of a fabric value's unit, for the panel: Blender shows six decimals at most."""
+    spec = parameter(name)
+
+    def read(settings: "ClothSettings") -> float:
+        return 1e6 * float(getattr(settings, name))
+
+    def write(settings: "ClothSettings", value: float) -> None:
+        setattr(settings, name, 1e-6 * value)
+
+    return FloatProperty(
+        name=spec.label,
+        description=f"{spec.description} (µ{spec.unit.value})",
+        min=1e6 * spec.minimum,
+        max=1e6 * spec.maximum,
+        soft_min=1e6 * spec.soft_minimum,
+        soft_max=1e6 * spec.soft_maximum,
+        precision=2,
+        step=10,
+        options={"SKIP_SAVE"},
+        get=read,
+        set=write,
+    )
+
+
 # Blender 4.2 does not know the option yet; there a "//" path works all the same.
 _FOLDER_OPTIONS = {"PATH_SUPPORTS_BLEND_RELATIVE"} if bpy.app.version >= (4, 5, 0) else set()
 
@@ -96,6 +124,8 @@ class ClothSettings(bpy.types.PropertyGroup):
         tension_damping: float
         shear_damping: float
         bending_damping: float
+        bending_stiffness_micro: float
+        bending_damping_micro: float
         air_drag: float
         pin_group: str
         pin_stiffness: float
@@ -179,6 +209,8 @@ class ClothSettings(bpy.types.PropertyGroup):
         tension_damping: _fabric("tension_damping")
         shear_damping: _fabric("shear_damping")
         bending_damping: _fabric("bending_damping", 6)
+        bending_stiffness_micro: _micro("bending_stiffness")
+        bending_damping_micro: _micro("bending_damping")
         air_drag: _fabric("air_drag")
         pin_group: StringProperty(
             name="Pin Group",

@@ -15,6 +15,7 @@ NAMES = {
     "enabled", "uid", "integrator", "substeps", "motion_samples", "use_scene_range",
     "frame_start", "frame_end", "density", "tension_stiffness", "shear_stiffness",
     "bending_stiffness", "tension_damping", "shear_damping", "bending_damping", "air_drag",
+    "bending_stiffness_micro", "bending_damping_micro",
     "pin_group", "pin_stiffness", "use_wind", "wind_velocity", "wind_gusts", "use_force_fields",
     "output", "cache_folder",
 }  # fmt: skip
@@ -131,3 +132,11 @@ def test_settings_survive_a_file(tmp_path: Path) -> None:
     assert settings.uid == uid
     assert settings.density == pytest.approx(0.33)
     assert tuple(settings.wind_velocity) == (1.0, 2.0, 3.0)
+
+
+def test_bending_in_millionths() -> None:
+    settings = support.grid().taichi_cloth
+    settings.bending_stiffness_micro = 70.0
+    assert settings.bending_stiffness == pytest.approx(70e-6)
+    settings.bending_damping = 3e-7
+    assert settings.bending_damping_micro == pytest.approx(0.3)
