@@ -20,7 +20,7 @@ from .mesh import (
     triangulate,
     vertex_areas,
 )
-from .rows import Rows, build_rows
+from .rows import Rows, build_rows, curved_mask
 from .springs import SpringNetwork, build_springs
 
 Array = npt.NDArray[np.float64]
@@ -216,9 +216,12 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
     network = _join_networks([b.network for b in built], starts)
     hinges = _join_hinges([b.hinges for b in built], starts)
     rest = np.concatenate([b.rest for b in built])
-    cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
-    bent = replace(hinges, stiffness=hinges.stiffness * cosine)
-    bending = bending_matrix(bent, rest, vertex_count)
+    bending_upper = bending_matrix(hinges, rest, vertex_count)
+    bending = bending_upper
+    if curved_mask(hinges).any():
+        cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
+        bent = replace(hinges, stiffness=hinges.stiffness * cosine)
+        bending = bending_matrix(bent, rest, vertex_count)
 
     fixed = np.zeros(vertex_count, dtype=bool)
     for b, start in zip(built, starts[:-1], strict=True):
@@ -240,7 +243,7 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
         network=network,
         hinges=hinges,
         bending=bending,
-        bending_upper=bending_matrix(hinges, rest, vertex_count),
+        bending_upper=bending_upper,
         bend_rate=np.concatenate(
             [np.full(len(b.mass), _bend_rate(f)) for b, f in zip(built, fabrics, strict=True)]
         ),
