@@ -176,7 +176,7 @@ def render_settings(width: int = WIDTH, height: int = HEIGHT, samples: int = SAM
     cycles.transmission_bounces = 2
     scene.view_settings.view_transform = "AgX"
     scene.view_settings.look = "AgX - Medium High Contrast"
-    scene.view_settings.exposure = 0.15
+    scene.view_settings.exposure = 0.35
 
 
 def render_frames(frames: Iterable[int], folder: Path, name: str = "frame") -> list[Path]:

@@ -162,8 +162,8 @@ def film() -> list[bpy.types.Object]:
     drape, settings = add_curtain(72, 56, np.array([0.25, 0.35, 0.55]), 1.9, 1.5)
     settings.use_wind = False
     look.paint(drape, look.cloth_material("Silk", (0.02, 0.17, 0.22), gloss=0.6))
-    rod("Rail", np.array([0.35, 0.35, 2.07]), np.array([2.05, 0.35, 2.07]), 0.018, wood)
-    for x in (0.35, 2.05):
+    rod("Rail", np.array([0.2, 0.35, 2.07]), np.array([2.2, 0.35, 2.07]), 0.018, wood)
+    for x in (0.2, 2.2):
         rod("Post", np.array([x, 0.35, 0.0]), np.array([x, 0.35, 2.07]), 0.018, wood)
 
     look.ground()
@@ -222,7 +222,7 @@ PAPER = {
 
 def presets() -> list[bpy.types.Object]:
     """All presets side by side, as discs of 30 cm over round stands of 18 cm."""
-    empty(72)
+    empty(60)
     settings_module = __import__(f"{PACKAGE}.engine.material", fromlist=["PRESETS"])
     colours = (
         (0.75, 0.74, 0.7), (0.45, 0.06, 0.12), (0.06, 0.1, 0.22), (0.2, 0.2, 0.21),
@@ -234,26 +234,28 @@ def presets() -> list[bpy.types.Object]:
     across = 5
     for number, preset in enumerate(settings_module.PRESETS):
         row, column = divmod(number, across)
-        centre = np.array([0.4 * (column - 2.0 + 0.5 * row), -0.45 * row, 0.16])
+        centre = np.array([0.4 * (column - 2.0 + 0.5 * row), -0.62 * row, 0.16])
         ob = _disc(preset.label, centre)
         make_cloth(ob, preset.identifier, _inner(ob, centre, 0.0905))
         colour = colours[number % len(colours)]
         glossy = preset.identifier in ("SILK", "LEATHER", "FLAG")
-        look.paint(ob, look.cloth_material(preset.label, colour, gloss=float(glossy)))
-        rod(f"Stand {preset.label}", centre * (1, 1, 0), centre * (1, 1, 0.98), 0.0885, stand)
+        material = look.cloth_material(preset.label, colour, gloss=float(glossy))
+        look.paint(ob, material)
+        _cap(centre, material)
+        rod(f"Stand {preset.label}", centre * (1, 1, 0), centre * (1, 1, 0.985), 0.0885, stand)
         cloths.append(ob)
         _label(preset.label, centre)
     for ob in [ob for ob in bpy.data.objects if ob.name.endswith("End")]:
         bpy.data.objects.remove(ob)
     look.ground(8.0)
     look.light(55.0, -35.0)
-    look.camera((0.1, -2.6, 1.5), (0.1, -0.2, 0.08), 50.0)
+    look.camera((0.0, -3.1, 1.55), (0.0, -0.3, 0.06), 52.0)
     return cloths
 
 
-def _disc(name: str, centre: Array, rings: int = 20, segments: int = 96) -> bpy.types.Object:
-    """A disc of 15 cm, quads around a small pinned hole's worth of quads."""
-    radii = np.concatenate([np.linspace(0.02, 0.09, 5), np.linspace(0.09, 0.15, rings - 8)[1:]])
+def _disc(name: str, centre: Array, segments: int = 80) -> bpy.types.Object:
+    """A disc of 15 cm: rings of quads, with a hole in the middle, where it is pinned."""
+    radii = np.concatenate([[0.04, 0.075, 0.082], np.linspace(0.09, 0.15, 9)])
     angle = np.arange(segments) * (2.0 * np.pi / segments)
     circle = np.stack([np.cos(angle), np.sin(angle), np.zeros(segments)], axis=1)
     rest = (radii[:, None, None] * circle).reshape(-1, 3)
@@ -265,6 +267,16 @@ def _disc(name: str, centre: Array, rings: int = 20, segments: int = 96) -> bpy.
     return mesh_object(name, centre + rest, quads.reshape(-1, 4), rest[:, :2] + 0.5)
 
 
+def _cap(centre: Array, material: bpy.types.Material) -> None:
+    """Closes the hole in the middle of a disc."""
+    bpy.ops.mesh.primitive_circle_add(
+        vertices=80, radius=0.041, fill_type="NGON", location=tuple(centre)
+    )
+    cap = bpy.context.object
+    assert cap is not None
+    look.paint(cap, material)
+
+
 def _inner(ob: bpy.types.Object, centre: Array, radius: float) -> list[int]:
     assert isinstance(ob.data, bpy.types.Mesh)
     points = np.array([vertex.co for vertex in ob.data.vertices]) - centre
@@ -274,10 +286,10 @@ def _inner(ob: bpy.types.Object, centre: Array, radius: float) -> list[int]:
 def _label(text: str, centre: Array) -> None:
     curve: Any = bpy.data.curves.new(text, "FONT")
     curve.body = text
-    curve.size = 0.05
+    curve.size = 0.065
     curve.align_x = "CENTER"
     ob = bpy.data.objects.new(f"Label {text}", curve)
-    ob.location = (centre[0], centre[1] - 0.21, 0.002)
+    ob.location = (centre[0], centre[1] - 0.26, 0.002)
     curve.materials.append(look.plain_material("Ink", (0.01, 0.01, 0.01)))
     scene = bpy.context.scene
     assert scene is not None
