@@ -150,6 +150,10 @@ class Kernels:
         """One of the data's arrays on the device."""
         return runtime.upload(getattr(self.data, name))
 
+    def moved(self, name: str) -> Any:
+        """How far one of the data's arrays lies from the step's start."""
+        return runtime.upload(getattr(self.data, name) - self.data.start)
+
     def zeros(self, width: int = 3) -> Any:
         """One vector a vertex."""
         return runtime.zeros(self.device.count, width)
@@ -205,23 +209,23 @@ def _explicit(k: Kernels) -> Result:
 
 
 def _small(k: Kernels) -> Result:
-    force, target, iterate, step, result = (k.zeros() for _ in range(5))
+    force, inertial, displacement, step, result = (k.zeros() for _ in range(5))
     k.call(implicit_kernels.explicit_row_forces, x=k.vectors("x"), v=k.vectors("v"), force=force)
     k.call(
-        implicit_kernels.inertial_target,
-        x=k.vectors("start"),
+        implicit_kernels.inertial_displacement,
         v=k.vectors("v"),
         explicit_force=force,
         gravity=GRAVITY,
         h=H,
-        target=target,
+        inertial=inertial,
     )
     k.call(
-        implicit_kernels.start_iterate,
+        implicit_kernels.start_displacement,
         x=k.vectors("start"),
-        other=k.vectors("target"),
+        inertial=k.moved("target"),
+        share=0.5,
         time=TIME,
-        iterate=iterate,
+        displacement=displacement,
     )
     k.call(implicit_kernels.coasting_step, v=k.vectors("v"), h=H, step=step)
     k.call(
@@ -232,11 +236,11 @@ def _small(k: Kernels) -> Result:
         result=result,
     )
     x, v = k.vectors("start"), k.vectors("v")
-    k.call(implicit_kernels.finish_step, iterate=k.vectors("x"), h=H, x=x, v=v)
+    k.call(implicit_kernels.finish_step, displacement=k.moved("x"), h=H, x=x, v=v)
     named = {
         "row_forces": force,
-        "inertial_target": target,
-        "start_iterate": iterate,
+        "inertial_displacement": inertial,
+        "start_displacement": displacement,
         "coasting_step": step,
         "add_scaled": result,
         "finished_x": x,
@@ -248,11 +252,11 @@ def _small(k: Kernels) -> Result:
 def _energy(k: Kernels) -> Result:
     device = k.device
     gradient, energy = k.zeros(), k.zeros(1)
-    x, start = k.vectors("x"), k.vectors("start")
+    x, displacement = k.vectors("start"), k.moved("x")
     k.call(
         implicit_kernels.curved_forces,
         x=x,
-        start=start,
+        displacement=displacement,
         stiffness=device.everything.hinge_stiffness,
         count=device.curved_count,
         forces=device.hinge_forces,
@@ -260,9 +264,9 @@ def _energy(k: Kernels) -> Result:
     )
     k.call(
         implicit_kernels.evaluate,
+        displacement=displacement,
         x=x,
-        start=start,
-        target=k.vectors("target"),
+        inertial=k.moved("target"),
         time=TIME,
         h=H,
         gradient=gradient,
@@ -289,7 +293,8 @@ def _linear(k: Kernels, name: str) -> Result:
     )
     k.call(
         implicit_kernels.assemble,
-        x=k.vectors(name),
+        displacement=k.moved(name),
+        x=k.vectors("start"),
         h=H,
         couplings=system.couplings,
         own=system.own,

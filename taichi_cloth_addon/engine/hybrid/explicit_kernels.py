@@ -13,6 +13,7 @@ from .rows_kernels import (
     Vec3s,
     curved_hinge,
     hinge_force,
+    hinge_shape,
     row_force,
     symmetric_times,
 )
@@ -120,7 +121,8 @@ def explicit_operations(
         if ti.static(s % 2 == 0):
             if ti.static(curved):
                 for k in range(hinge_count):
-                    curved_hinge(k, x0, hinges, hinge_stiffness, hinge_forces)
+                    edge, p, q = hinge_shape(k, x0, hinges)
+                    curved_hinge(k, edge, p, q, hinge_stiffness, hinge_forces)
             ti.loop_config(block_dim=256)
             for i in range(x0.shape[0]):
                 _operate(
@@ -132,7 +134,8 @@ def explicit_operations(
         else:
             if ti.static(curved):
                 for k in range(hinge_count):
-                    curved_hinge(k, x1, hinges, hinge_stiffness, hinge_forces)
+                    edge, p, q = hinge_shape(k, x1, hinges)
+                    curved_hinge(k, edge, p, q, hinge_stiffness, hinge_forces)
             ti.loop_config(block_dim=256)
             for i in range(x0.shape[0]):
                 _operate(

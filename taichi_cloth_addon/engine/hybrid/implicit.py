@@ -71,8 +71,8 @@ class ImplicitStepper:
         self._solver = solver
         self._settings = settings
         count = device.count
-        self._target = runtime.zeros(count, 3)
-        self._iterate = runtime.zeros(count, 3)
+        self._inertial = runtime.zeros(count, 3)
+        self._displacement = runtime.zeros(count, 3)
         self._trial = runtime.zeros(count, 3)
         self._trial_gradient = runtime.zeros(count, 3)
         self._step = runtime.zeros(count, 3)
@@ -119,10 +119,10 @@ class ImplicitStepper:
         for step in range(steps):
             cancelled()
             self._device.update_air(step / steps)
-            self._set_target(gravity, h, explicit)
+            self._set_inertial(gravity, h, explicit)
             self._minimise(h, (step + 1) * h, implicit, work, cancelled)
             implicit_kernels.finish_step(
-                self._iterate,
+                self._displacement,
                 self._device.inverse_mass,
                 self._device.pin_velocity,
                 h,
@@ -132,7 +132,7 @@ class ImplicitStepper:
             work.steps += 1
         return work
 
-    def _set_target(self, gravity: list[float], h: float, explicit: Couplings | None) -> None:
+    def _set_inertial(self, gravity: list[float], h: float, explicit: Couplings | None) -> None:
         device = self._device
         if explicit is not None:
             implicit_kernels.explicit_row_forces(
@@ -145,15 +145,14 @@ class ImplicitStepper:
                 device.bend_rate,
                 self._explicit_force,
             )
-        implicit_kernels.inertial_target(
-            device.x,
+        implicit_kernels.inertial_displacement(
             device.v,
             device.inverse_mass,
             device.air_force,
             self._explicit_force,
             gravity,
             h,
-            self._target,
+            self._inertial,
         )
 
     def _minimise(
@@ -212,7 +211,7 @@ class ImplicitStepper:
             total = np.bincount(self._component[free], gradient[free, axis], minlength=count)
             shift[:, axis] = -h * h * total / self._component_mass
         self._shift.from_numpy(shift.astype(np.float32))
-        implicit_kernels.translate(self._label, self._shift, self._iterate)
+        implicit_kernels.translate(self._label, self._shift, self._displacement)
 
     def _guess(self, h: float) -> None:
         if self._settings.warm_start:
@@ -228,29 +227,28 @@ class ImplicitStepper:
     def _start(
         self, h: float, time: float, couplings: Couplings
     ) -> tuple[float, runtime.DeviceArray]:
-        """Put the iterate where the energy is lower: at rest or at the inertial target.
+        """Begin where the energy is lower: at rest or at the inertial displacement.
 
         Returns:
             Its energy and the gradient at rest.
         """
-        device = self._device
-        self._set_iterate(device.x, time, self._iterate)
-        energy = self._evaluate(self._iterate, h, time, couplings, self._system.gradient)
+        self._set_displacement(0.0, time, self._displacement)
+        gradient = self._system.gradient
+        energy = self._evaluate(self._displacement, h, time, couplings, gradient)
         if self._settings.warm_start:
-            self._set_iterate(self._target, time, self._trial)
+            self._set_displacement(1.0, time, self._trial)
             warm = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
             if warm < energy:
                 self._take_trial()
-                return warm, self._trial_gradient
-        return energy, self._system.gradient
+                return warm, gradient
+        return energy, gradient
 
-    def _set_iterate(
-        self, source: runtime.DeviceArray, time: float, goal: runtime.DeviceArray
-    ) -> None:
+    def _set_displacement(self, share: float, time: float, goal: runtime.DeviceArray) -> None:
         device = self._device
-        implicit_kernels.start_iterate(
+        implicit_kernels.start_displacement(
             device.x,
-            source,
+            self._inertial,
+            share,
             device.inverse_mass,
             device.pin_target,
             device.pin_velocity,
@@ -259,7 +257,7 @@ class ImplicitStepper:
         )
 
     def _take_trial(self) -> None:
-        self._iterate, self._trial = self._trial, self._iterate
+        self._displacement, self._trial = self._trial, self._displacement
         gradient = self._system.gradient
         self._system = System(
             self._system.couplings, self._system.own, self._system.inverse, self._trial_gradient
@@ -268,7 +266,7 @@ class ImplicitStepper:
 
     def _evaluate(
         self,
-        x: runtime.DeviceArray,
+        displacement: runtime.DeviceArray,
         h: float,
         time: float,
         couplings: Couplings,
@@ -278,8 +276,8 @@ class ImplicitStepper:
         total = 0.0
         if couplings.curved:
             implicit_kernels.curved_forces(
-                x,
                 device.x,
+                displacement,
                 device.hinges,
                 couplings.hinge_stiffness,
                 device.curved_count,
@@ -290,9 +288,9 @@ class ImplicitStepper:
                 linear_kernels.sum_values(device.hinge_energy, device.curved_count, self._partial)
             )
         implicit_kernels.evaluate(
-            x,
+            displacement,
             device.x,
-            self._target,
+            self._inertial,
             device.mass,
             device.inverse_mass,
             device.offsets,
@@ -318,7 +316,8 @@ class ImplicitStepper:
     def _assemble(self, h: float, couplings: Couplings) -> None:
         device = self._device
         implicit_kernels.assemble(
-            self._iterate,
+            self._displacement,
+            device.x,
             device.mass,
             device.inverse_mass,
             device.offsets,
@@ -340,7 +339,7 @@ class ImplicitStepper:
         """Go along the step until the energy does not rise; return it and whether it moved."""
         scale = 1.0
         for _ in range(_HALVINGS):
-            implicit_kernels.add_scaled(self._iterate, self._step, scale, self._trial)
+            implicit_kernels.add_scaled(self._displacement, self._step, scale, self._trial)
             trial = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
             if trial <= energy + _ENERGY_NOISE * (abs(energy) + abs(trial)):
                 self._take_trial()

@@ -3,9 +3,9 @@
 
 The step minimises over the displacement u = x - x_n
 
-    E(u) = 1/(2 h²) |x - y|²_M + U(x) + 1/(2 h) u^T D u + dashpots + pin springs
+    E(u) = 1/(2 h²) |u - y|²_M + U(x_n + u) + 1/(2 h) u^T D u + dashpots + pin springs
 
-(backward Euler; y is the inertial target with all constant forces, D the air's drag). The
+(backward Euler; y is the inertial displacement with all constant forces, D the air's drag). The
 Hessian is made positive semidefinite: a spring's compressive geometric term is dropped
 (Choi and Ko 2002), bending uses its flat quadratic form.
 """
@@ -62,66 +62,68 @@ def explicit_row_forces(
 
 
 @ti.kernel
-def inertial_target(
-    x: Vec3s,
+def inertial_displacement(
     v: Vec3s,
     inverse_mass: Floats,
     air_force: Vec3s,
     explicit_force: Vec3s,
     gravity: Vec3,
     h: Real,
-    target: Vec3s,
+    inertial: Vec3s,
 ):
-    """Where each vertex would go under the forces that are constant in the step."""
-    for i in range(x.shape[0]):
+    """How far each vertex would go under the forces that are constant in the step."""
+    for i in range(v.shape[0]):
         a = gravity + inverse_mass[i] * (air_force[i] + explicit_force[i])
-        target[i] = x[i] + h * v[i] + h * h * a
+        inertial[i] = h * v[i] + h * h * a
 
 
 @ti.kernel
-def start_iterate(
+def start_displacement(
     x: Vec3s,
-    other: Vec3s,
+    inertial: Vec3s,
+    share: Real,
     inverse_mass: Floats,
     pin_target: Vec3s,
     pin_velocity: Vec3s,
     time: Real,
-    iterate: Vec3s,
+    displacement: Vec3s,
 ):
-    """Copy ``other`` for the free vertices; fixed ones go where they belong at ``time``."""
+    """A share of the inertial one for free vertices; fixed ones go where they belong."""
     for i in range(x.shape[0]):
         if inverse_mass[i] > 0.0:
-            iterate[i] = other[i]
+            displacement[i] = share * inertial[i]
         else:
-            iterate[i] = pin_target[i] + time * pin_velocity[i]
+            displacement[i] = pin_target[i] + time * pin_velocity[i] - x[i]
 
 
 @ti.kernel
 def curved_forces(
     x: Vec3s,
-    start: Vec3s,
+    displacement: Vec3s,
     hinges: Ints,
     stiffness: Floats,
     count: Integer,
     forces: Vec3s,
     energy: Floats,
 ):
-    """Forces of the hinges with a curved rest shape, and energies above those at the start."""
+    """Forces of the hinges with a curved rest shape, and energies above those at x."""
     for k in range(count):
-        curved_hinge(k, x, hinges, stiffness, forces)
-        edge, p, q = hinge_shape(k, x, hinges)
-        edge0, p0, q0 = hinge_shape(k, start, hinges)
+        edge0, p0, q0 = hinge_shape(k, x, hinges)
+        d_edge, d_p, d_q = hinge_shape(k, displacement, hinges)
+        edge = edge0 + d_edge
+        p = p0 + d_p
+        q = q0 + d_q
+        curved_hinge(k, edge, p, q, stiffness, forces)
         # det(edge, p, q) - det(edge0, p0, q0), one factor after the other.
-        change = (edge - edge0).dot(p.cross(q))
-        change += edge0.dot((p - p0).cross(q) + p0.cross(q - q0))
+        change = d_edge.dot(p.cross(q)) + edge0.dot(d_p.cross(q) + p0.cross(d_q))
         energy[k] = -stiffness[k] * change
 
 
 @ti.kernel
 def evaluate(
+    displacement: Vec3s,
     x: Vec3s,
-    start: Vec3s,
-    target: Vec3s,
+    inertial: Vec3s,
     mass: Floats,
     inverse_mass: Floats,
     offsets: Ints,
@@ -142,23 +144,23 @@ def evaluate(
     gradient: Vec3s,
     energy: Floats,
 ):
-    """Gradient (N) and energy above the start (J) of each vertex.
+    """Gradient (N) and energy above that of no displacement (J) of each vertex.
 
-    Half of a coupling's energy belongs to either end. Only differences to the start are
-    formed: the energies themselves are sums that cancel, and what float32 leaves of them says
-    nothing about a small step.
+    Half of a coupling's energy belongs to either end. The unknown is the displacement from x,
+    and only differences of energies are formed: float32 would leave little of a small step in
+    the positions, and nothing in the energies, which are sums that cancel.
     """
     for i in range(x.shape[0]):
         xi = x[i]
-        ui = xi - start[i]
+        ui = displacement[i]
         slope = ti.math.vec3(0.0)
         total = 0.0
         for entry in range(offsets[i], offsets[i + 1]):
             j = neighbours[entry]
             spring = springs[entry]
-            dx = x[j] - xi
-            before = start[j] - start[i]
-            du = (x[j] - start[j]) - ui
+            before = x[j] - xi
+            du = displacement[j] - ui
+            dx = before + du
             work = du.dot(dx + before)
             if spring[1] + spring[2] > 0.0:
                 length = ti.max(dx.norm(), SHORTEST)
@@ -175,18 +177,17 @@ def evaluate(
             slope += q * (dx + bend_rate[i] / h * du)
             total -= 0.25 * q * (work + bend_rate[i] / h * du.dot(du))
         if inverse_mass[i] > 0.0:
-            away = xi - target[i]
+            away = ui - inertial[i]
             m = mass[i] / (h * h)
             drag = symmetric_times(air_drag, i, ui) / h
             slope += m * away + drag
-            total += 0.5 * m * ui.dot(away + start[i] - target[i]) + 0.5 * drag.dot(ui)
+            total += 0.5 * m * ui.dot(away - inertial[i]) + 0.5 * drag.dot(ui)
             pin = pin_spring[i]
             if pin[0] > 0.0:
-                goal = pin_target[i] + time * pin_velocity[i]
-                off = xi - goal
+                off = xi - (pin_target[i] + time * pin_velocity[i])
                 slip = ui - h * pin_velocity[i]
-                slope += pin[0] * off + pin[1] / h * slip
-                total += 0.5 * pin[0] * ui.dot(off + start[i] - goal)
+                slope += pin[0] * (off + ui) + pin[1] / h * slip
+                total += 0.5 * pin[0] * ui.dot(2.0 * off + ui)
                 total += 0.5 * pin[1] / h * slip.dot(slip)
             if ti.static(curved):
                 slope -= hinge_force(i, hinge_offsets, hinge_entries, hinge_forces)
@@ -211,6 +212,7 @@ def _inverse(d, o):
 
 @ti.kernel
 def assemble(
+    displacement: Vec3s,
     x: Vec3s,
     mass: Floats,
     inverse_mass: Floats,
@@ -226,7 +228,7 @@ def assemble(
     own: Vec3s,
     inverse: Vec3s,
 ):
-    """Hessian at x: a tensor a 1 + w w^T per entry, the rest per vertex, inverse diagonals.
+    """Hessian at x + displacement: a tensor a 1 + w w^T per entry, the rest per vertex.
 
     ``couplings`` holds (w, a); ``own`` the mass, drag and pin block; ``inverse`` is zero at
     fixed vertices, so that a solve leaves them alone.
@@ -243,7 +245,8 @@ def assemble(
             w = ti.math.vec3(0.0)
             a = -bending_upper[entry] * (1.0 + bend_rate[i] / h)
             if spring[1] + spring[2] > 0.0:
-                dx = x[neighbours[entry]] - xi
+                j = neighbours[entry]
+                dx = x[j] - xi + (displacement[j] - displacement[i])
                 length = ti.max(dx.norm(), SHORTEST)
                 across = ti.max(0.0, spring[1] * (1.0 - spring[0] / length))
                 w = ti.sqrt(spring[1] - across + spring[2] / h) / length * dx
@@ -281,11 +284,11 @@ def coasting_step(v: Vec3s, inverse_mass: Floats, h: Real, step: Vec3s):
 
 
 @ti.kernel
-def translate(label: Ints, shifts: Vec3s, iterate: Vec3s):
+def translate(label: Ints, shifts: Vec3s, displacement: Vec3s):
     """Move every free component by its shift."""
     for i in range(label.shape[0]):
         if label[i] >= 0:
-            iterate[i] += shifts[label[i]]
+            displacement[i] += shifts[label[i]]
 
 
 @ti.kernel
@@ -297,12 +300,12 @@ def add_scaled(x: Vec3s, step: Vec3s, scale: Real, result: Vec3s):
 
 @ti.kernel
 def finish_step(
-    iterate: Vec3s, inverse_mass: Floats, pin_velocity: Vec3s, h: Real, x: Vec3s, v: Vec3s
+    displacement: Vec3s, inverse_mass: Floats, pin_velocity: Vec3s, h: Real, x: Vec3s, v: Vec3s
 ):
-    """Take the iterate over as the new state."""
+    """Move the cloth and give it the velocity of the move."""
     for i in range(x.shape[0]):
         if inverse_mass[i] > 0.0:
-            v[i] = (iterate[i] - x[i]) / h
+            v[i] = displacement[i] / h
         else:
             v[i] = pin_velocity[i]
-        x[i] = iterate[i]
+        x[i] += displacement[i]

@@ -100,13 +100,12 @@ def hinge_shape(k, x: Given, hinges: Given):
 
 
 @ti.func
-def curved_hinge(k, x: Given, hinges: Given, stiffness: Given, forces: Given):
+def curved_hinge(k, edge, p, q, stiffness: Given, forces: Given):
     """Forces of the curved part of hinge k, which pulls it towards its rest angle.
 
     Its energy is -stiffness * det(edge, p, q), a cubic polynomial (the volume between the
     two flaps), see "Cubic shells" (Garg, Grinspun, Wardetzky, Zorin 2007).
     """
-    edge, p, q = hinge_shape(k, x, hinges)
     c = stiffness[k]
     on_edge = c * p.cross(q)
     on_p = c * q.cross(edge)

@@ -26,7 +26,7 @@ _TRIES = 4
 # From here on a residual is reported to the user.
 _LARGE_RESIDUAL = 0.1
 _LARGE_STRAIN = 0.5
-# A split is made anew when a vertex comes this near to its bound.
+# A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
 
 _SETTINGS = NewtonSettings()
@@ -66,7 +66,7 @@ class HybridSolver:
         self._device = DeviceModel(model)
         self._explicit: ExplicitStepper | None = None
         self._implicit: dict[Integrator, ImplicitStepper] = {}
-        self._split: _Split | None = None
+        self._rest_split: _Split | None = None
 
     def step(
         self, state: ClothState, before: FrameInputs, now: FrameInputs, duration: float
@@ -170,25 +170,29 @@ class HybridSolver:
     ) -> tuple[Couplings, Couplings | None, float]:
         """Split by the criterion into implicit and explicit couplings, and the explicit share.
 
-        A split serves until the shape has changed so much that it might be unstable.
+        The split at the rest shape serves as long as it is stable at the present shape. It
+        depends on nothing that came before, so that a resumed bake takes the same.
         """
-        split = self._split
-        if split is None or split.h != h or not self._still_stable(split, positions):
-            marking = criterion.mark(self._model, positions, h)
-            if marking.spring.any() or marking.hinge.any():
-                implicit = self._device.couplings(~marking.spring, ~marking.hinge)
-                explicit = self._device.couplings(marking.spring, marking.hinge)
-                split = _Split(h, marking, implicit, explicit)
-            else:
-                split = _Split(h, marking, self._device.everything, None)
-            self._split = split
+        split = self._split_at(self._model.rest, h)
+        if split.explicit is not None:
+            load = criterion.largest_load(self._model, positions, h, split.marking)
+            if load > _LARGEST_LOAD:
+                split = self._split_at(positions, h)
         return split.implicit, split.explicit, split.marking.explicit_share
 
-    def _still_stable(self, split: "_Split", positions: criterion.Array) -> bool:
-        if split.explicit is None:
-            return True
-        load = criterion.largest_load(self._model, positions, split.h, split.marking)
-        return load <= _LARGEST_LOAD
+    def _split_at(self, positions: criterion.Array, h: float) -> "_Split":
+        at_rest = positions is self._model.rest
+        if at_rest and self._rest_split is not None and self._rest_split.h == h:
+            return self._rest_split
+        marking = criterion.mark(self._model, positions, h)
+        split = _Split(h, marking, self._device.everything, None)
+        if marking.spring.any() or marking.hinge.any():
+            implicit = self._device.couplings(~marking.spring, ~marking.hinge)
+            explicit = self._device.couplings(marking.spring, marking.hinge)
+            split = _Split(h, marking, implicit, explicit)
+        if at_rest:
+            self._rest_split = split
+        return split
 
     def _explicit_stepper(self) -> ExplicitStepper:
         if self._explicit is None:
