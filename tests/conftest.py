@@ -30,7 +30,8 @@ def taichi_cpu(kernel_cache: str) -> "Iterator[Runtime]":
     """Taichi on the CPU, started once in a test process; no test stops it."""
     from taichi_cloth_addon.engine import runtime
 
-    yield runtime.start(runtime.Device.CPU, kernel_cache)
+    # One thread: meshes are small here, and the machine may be busy.
+    yield runtime.start(runtime.Device.CPU, kernel_cache, threads=1)
     runtime.stop()
 
 
