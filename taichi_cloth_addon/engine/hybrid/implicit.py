@@ -17,6 +17,10 @@ from .linear import LinearSolver, System
 # Relative to the energy's size, what float32 cannot tell from no change.
 _ENERGY_NOISE = 2e-6
 _HALVINGS = 8
+# A pass that leaves more than this of the residual and lowers the energy by less than that
+# share was the last.
+_SLOW = 0.7
+_LITTLE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,7 @@ class ImplicitStepper:
             )
             work.passes += 1
             work.iterations += solution.iterations
+            before, energy_before = left, energy
             energy, moved = self._search(h, time, couplings, energy, work)
             if settings.passes == 1:
                 # A single linearisation answers for its linear system alone.
@@ -191,6 +196,10 @@ class ImplicitStepper:
                 break
             self._assemble(h, couplings)
             left = self._norm(self._system.gradient)
+            gain = energy_before - energy
+            if left > _SLOW * before and gain <= _LITTLE * (abs(energy) + abs(energy_before)):
+                # What is left is the rounding of the forces.
+                break
         if scale > 0.0:
             work.residual = max(work.residual, left / scale)
         self._repair_momentum(h)
