@@ -62,7 +62,7 @@ def presets(folder: Path, step: int) -> None:
     """Bake and render one picture of all presets."""
     del step
     bake("presets", scenes.presets, folder)
-    look.render_settings(1200, 600, 48)
+    look.render_settings(1200, 500, 32)
     scene = bpy.context.scene
     assert scene is not None
     look.render_frames([scene.frame_end], folder, "presets")

@@ -26,6 +26,7 @@ def empty(frames: int = FRAMES) -> bpy.types.Scene:
     # Factory settings forget which add-ons are enabled.
     if addon_utils.enable(PACKAGE, default_set=True) is None:
         raise SystemExit(f"The extension {PACKAGE} cannot be enabled; run `python build.py demo`.")
+    bpy.context.preferences.filepaths.save_version = 0
     scene = bpy.context.scene
     assert scene is not None
     scene.render.fps = FPS
@@ -41,17 +42,18 @@ def grid(
     u, v = u.reshape(-1), v.reshape(-1)
     low = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).reshape(-1)
     quads = np.stack([low, low + 1, low + columns + 1, low + columns], axis=1)
-    return mesh_object(name, place(u, v), quads, np.stack([u, v], axis=1))
+    return mesh_object(name, place(u, v), quads.tolist(), np.stack([u, v], axis=1))
 
 
 def mesh_object(
-    name: str, positions: Array, quads: npt.NDArray[np.integer], uv: Array
+    name: str, positions: Array, faces: Sequence[Sequence[int]], uv: Array
 ) -> bpy.types.Object:
-    """An object of smooth quads in the scene."""
+    """An object of smooth faces in the scene."""
     mesh = bpy.data.meshes.new(name)
-    mesh.from_pydata(positions.tolist(), [], quads.tolist())
+    mesh.from_pydata(positions.tolist(), [], faces)
     layer = mesh.uv_layers.new(name="UVMap")
-    layer.uv.foreach_set("vector", uv[quads.reshape(-1)].astype(np.float32).reshape(-1))
+    corners = [vertex for face in faces for vertex in face]
+    layer.uv.foreach_set("vector", uv[corners].astype(np.float32).reshape(-1))
     mesh.polygons.foreach_set("use_smooth", [True] * len(mesh.polygons))
     mesh.update()
     ob = bpy.data.objects.new(name, mesh)
@@ -234,27 +236,26 @@ def presets() -> list[bpy.types.Object]:
     across = 5
     for number, preset in enumerate(settings_module.PRESETS):
         row, column = divmod(number, across)
-        centre = np.array([0.4 * (column - 2.0 + 0.5 * row), -0.62 * row, 0.16])
+        centre = np.array([0.4 * (column - 2.0 + 0.5 * row), -0.68 * row, 0.16])
         ob = _disc(preset.label, centre)
         make_cloth(ob, preset.identifier, _inner(ob, centre, 0.0905))
         colour = colours[number % len(colours)]
         glossy = preset.identifier in ("SILK", "LEATHER", "FLAG")
         material = look.cloth_material(preset.label, colour, gloss=float(glossy))
         look.paint(ob, material)
-        _cap(centre, material)
         rod(f"Stand {preset.label}", centre * (1, 1, 0), centre * (1, 1, 0.985), 0.0885, stand)
         cloths.append(ob)
         _label(preset.label, centre)
     for ob in [ob for ob in bpy.data.objects if ob.name.endswith("End")]:
         bpy.data.objects.remove(ob)
     look.ground(8.0)
-    look.light(55.0, -35.0)
-    look.camera((0.0, -3.1, 1.55), (0.0, -0.3, 0.06), 52.0)
+    look.light(42.0, -60.0)
+    look.camera((0.0, -3.0, 1.55), (0.0, -0.34, 0.07), 54.0)
     return cloths
 
 
 def _disc(name: str, centre: Array, segments: int = 80) -> bpy.types.Object:
-    """A disc of 15 cm: rings of quads, with a hole in the middle, where it is pinned."""
+    """A disc of 15 cm: rings of quads, around one polygon in the middle."""
     radii = np.concatenate([[0.04, 0.075, 0.082], np.linspace(0.09, 0.15, 9)])
     angle = np.arange(segments) * (2.0 * np.pi / segments)
     circle = np.stack([np.cos(angle), np.sin(angle), np.zeros(segments)], axis=1)
@@ -264,17 +265,8 @@ def _disc(name: str, centre: Array, segments: int = 80) -> bpy.types.Object:
     index = np.arange(len(rest)).reshape(-1, segments)
     following = np.roll(index, -1, axis=1)
     quads = np.stack([index[:-1], index[1:], following[1:], following[:-1]], axis=-1)
-    return mesh_object(name, centre + rest, quads.reshape(-1, 4), rest[:, :2] + 0.5)
-
-
-def _cap(centre: Array, material: bpy.types.Material) -> None:
-    """Closes the hole in the middle of a disc."""
-    bpy.ops.mesh.primitive_circle_add(
-        vertices=80, radius=0.041, fill_type="NGON", location=tuple(centre)
-    )
-    cap = bpy.context.object
-    assert cap is not None
-    look.paint(cap, material)
+    faces = [*quads.reshape(-1, 4).tolist(), index[0].tolist()]
+    return mesh_object(name, centre + rest, faces, rest[:, :2] + 0.5)
 
 
 def _inner(ob: bpy.types.Object, centre: Array, radius: float) -> list[int]:
@@ -289,7 +281,7 @@ def _label(text: str, centre: Array) -> None:
     curve.size = 0.065
     curve.align_x = "CENTER"
     ob = bpy.data.objects.new(f"Label {text}", curve)
-    ob.location = (centre[0], centre[1] - 0.26, 0.002)
+    ob.location = (centre[0], centre[1] - 0.23, 0.002)
     curve.materials.append(look.plain_material("Ink", (0.01, 0.01, 0.01)))
     scene = bpy.context.scene
     assert scene is not None
