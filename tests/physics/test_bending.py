@@ -107,9 +107,10 @@ def test_small_deflection_at_rest(tiling: str, columns: int, tolerance: float) -
 def test_small_deflection_swings(integrator: Integrator) -> None:
     """Let go, the tip swings about rho g L⁴ / (8 B) with omega = 3.516 sqrt(B / (rho L⁴)).
 
-    u(t) = s (1 - cos omega t) up to higher modes, which hold 3 % of s at the tip. It is back
-    after a period within those, at twice s in between: 5 %. Backward Euler damps it by
-    1/2 omega h a radian: pi omega h = 6 % a period.
+    u(t) = s (1 - cos omega t) up to higher modes, which hold 3 % of s at the tip: 5 % of s.
+    Backward Euler damps it by 1/2 omega h a radian, 1/2 * 2 pi / 120 * pi = 8 % until it
+    turns: 12 %. The load is so small (0.05 m/s²) that a solver which cannot tell the energies
+    of a step apart leaves the strip where it is.
     """
     stiffness, density = 1e-2, 0.2
     shape = strip("quads", 14, 3)
@@ -118,17 +119,13 @@ def test_small_deflection_swings(integrator: Integrator) -> None:
     gravity = wanted * 8.0 * stiffness / (density * reach**4)
     omega = 3.516 * np.sqrt(stiffness / (density * reach**4))
     what = scene(clamped(shape, stiffness), gravity=np.array([0.0, 0.0, -gravity]))
-    fps = 40.0 * omega / (2.0 * np.pi)  # 40 frames a period
+    fps = 20.0 * omega / (2.0 * np.pi)  # 20 frames a period
     explicit = integrator is Integrator.EXPLICIT
-    frames = run(what, 42.0 / fps if explicit else 22.0 / fps, integrator, fps=fps)
+    frames = run(what, (20.0 if explicit else 11.0) / fps, integrator, fps=fps, substeps=6)
     tip = shape[1][:, 0] > LENGTH - 1e-9
     sunk = np.array([-frame.positions[tip, 2].mean() for frame in frames])
-    margin = 0.05 * wanted if explicit else 0.1 * wanted
-    assert sunk[20] == pytest.approx(2.0 * wanted, abs=margin)
-    assert np.argmax(sunk) == pytest.approx(20, abs=1)
-    assert sunk[10] == pytest.approx(wanted, abs=margin)
-    if explicit:
-        assert sunk[40] == pytest.approx(0.0, abs=margin)
+    theory = wanted * (1.0 - np.cos(2.0 * np.pi * np.arange(len(sunk)) / 20.0))
+    np.testing.assert_allclose(sunk, theory, atol=(0.05 if explicit else 0.12) * wanted)
 
 
 def elastica(load: float, rigidity: float, extra: float, points: int = 300) -> Array:

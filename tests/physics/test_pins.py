@@ -106,11 +106,11 @@ def test_soft_pins_sag_by_their_stiffness(weight: float, shape: object) -> None:
 def test_soft_pins_swing_about_that(integrator: Integrator) -> None:
     """Let go, the same sheet comes to rest there: damping ratio 0.3, omega = sqrt(K / rho).
 
-    After 2 s, e^(-0.3 omega 2 s) = 1e-8 is left: 1 % for the solver's tolerance.
+    After 1 s, e^(-0.3 omega 1 s) = 1e-4 is left: 1 % for the solver's tolerance.
     """
     mesh, rest = grid_mesh(5, 5)
     part = cloth((mesh, rest), pins=np.arange(25), weights=0.5, pin_stiffness=200.0)
-    last = run(scene(part), 2.0, integrator)[-1]
+    last = run(scene(part), 1.0, integrator)[-1]
     np.testing.assert_allclose(rest[:, 2] - last.positions[:, 2], 0.2 * G / 200.0, rtol=0.01)
 
 

@@ -2,7 +2,7 @@
 """Runs every kernel of the hybrid solver on fixed random data and gives back what it wrote.
 
 Run as a program it does so on the device that is named and saves the arrays, so that devices
-can be compared: ``python -m tests.unit.kernel_cases DEVICE RESULT.npz``.
+can be compared: ``python -m tests.unit.kernel_cases DEVICE RESULT.npz KERNELS THREADS``.
 """
 
 import inspect
@@ -40,6 +40,9 @@ TIME = 0.7 * H
 SHARE = 0.3
 OMEGA = 1.3
 GRAVITY = [0.3, -0.5, -9.81]
+# Components of vertices, none for -1, and where they go, m.
+LABELS = np.array([-1, 0, 1])
+SHIFTS = np.array([[0.1, 0.0, -0.2], [0.0, 0.3, 0.05]])
 # Explicit operations want a step that is stable.
 H_EXPLICIT = 2e-4
 
@@ -228,6 +231,13 @@ def _small(k: Kernels) -> Result:
         displacement=displacement,
     )
     k.call(implicit_kernels.coasting_step, v=k.vectors("v"), h=H, step=step)
+    shifted = k.vectors("x")
+    k.call(
+        implicit_kernels.translate,
+        label=runtime.upload(LABELS[np.arange(k.device.count) % len(LABELS)]),
+        shifts=runtime.upload(SHIFTS),
+        displacement=shifted,
+    )
     k.call(
         implicit_kernels.add_scaled,
         x=k.vectors("x"),
@@ -243,6 +253,7 @@ def _small(k: Kernels) -> Result:
         "start_displacement": displacement,
         "coasting_step": step,
         "add_scaled": result,
+        "translated": shifted,
         "finished_x": x,
         "finished_v": v,
     }
@@ -329,9 +340,13 @@ def run_all(data: Data) -> Result:
 
 
 def main(arguments: list[str]) -> int:
-    """Save the results of both data sets; 3 if the device is not there."""
+    """Save the results of both data sets; 3 if the device is not there.
+
+    Args:
+        arguments: device, file, folder of kernels, number of CPU threads.
+    """
     device = runtime.Device(arguments[0])
-    started = runtime.start(device, arguments[2] if len(arguments) > 2 else None)
+    started = runtime.start(device, arguments[2], int(arguments[3]))
     if started.device is not device:
         print(*started.messages)
         return 3

@@ -10,8 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from taichi_cloth_addon.engine import runtime
-from taichi_cloth_addon.engine.hybrid import explicit_kernels
+from taichi_cloth_addon.engine import runtime, vulkan_probe
+from taichi_cloth_addon.engine.hybrid import (
+    air_kernels,
+    explicit_kernels,
+    implicit_kernels,
+    linear_kernels,
+)
 from tests.unit import kernel_cases
 from tests.unit.kernel_cases import GRAVITY, H_EXPLICIT, TIME, Data, H, Result
 from tests.unit.kernel_reference import Array, Reference, as_matrices, triangle_air
@@ -138,6 +143,8 @@ def test_forces_and_small_kernels(case: Case) -> None:
     goal = data.pin_target + TIME * data.pin_velocity.astype(np.float64)
     case.check("start_displacement", np.where(free, 0.5 * (data.target - start), goal - start))
     case.check("coasting_step", np.where(free, H * v, 0.0))
+    label = LABELS[np.arange(data.model.vertex_count) % len(LABELS)]
+    case.check("translated", data.x + np.where(label[:, None] >= 0, SHIFTS[label], 0.0))
     case.check("add_scaled", data.x + 0.25 * v)
     case.check("finished_x", data.x)
     moved = (data.x.astype(np.float64) - start) / H
@@ -252,24 +259,12 @@ def test_two_runs_are_bit_equal(case: Case) -> None:
         assert values.tobytes() == again[name].tobytes(), name
 
 
-@pytest.fixture(scope="module")
-def on_vulkan(
-    tmp_path_factory: pytest.TempPathFactory, kernel_cache: str
-) -> dict[str, npt.NDArray[np.float32]]:
-    """All results from a Vulkan device, in a process of its own."""
-    from taichi_cloth_addon.engine import vulkan_probe
-
-    if not vulkan_probe.devices():
-        pytest.skip("no Vulkan device here (a driver or mesa's lavapipe is needed)")
-    folder = tmp_path_factory.mktemp("vulkan")
+def in_process(device: str, folder: Path, kernel_cache: str, threads: int) -> Result:
+    """All results from a device, in a process of its own."""
     done = subprocess.run(
         [
-            sys.executable,
-            "-m",
-            "tests.unit.kernel_cases",
-            "VULKAN",
-            str(folder / "all.npz"),
-            kernel_cache,
+            *(sys.executable, "-m", "tests.unit.kernel_cases", device),
+            *(str(folder / "all.npz"), kernel_cache, str(threads)),
         ],
         cwd=ROOT,
         env={**os.environ, "XDG_CACHE_HOME": str(folder)},
@@ -279,16 +274,30 @@ def on_vulkan(
         timeout=300,
     )
     if done.returncode == 3:
-        pytest.skip(f"Vulkan does not start here: {done.stdout.strip()}")
+        pytest.skip(f"{device} does not start here: {done.stdout.strip()}")
     assert done.returncode == 0, done.stderr
     with np.load(folder / "all.npz") as saved:
         return dict(saved)
 
 
+@pytest.fixture(scope="module")
+def on_vulkan(tmp_path_factory: pytest.TempPathFactory, kernel_cache: str) -> Result:
+    """All results from a Vulkan device."""
+    if not vulkan_probe.devices():
+        pytest.skip("no Vulkan device here (a driver or mesa's lavapipe is needed)")
+    return in_process("VULKAN", tmp_path_factory.mktemp("vulkan"), kernel_cache, 1)
+
+
+def test_threads_change_nothing(tmp_path: Path, kernel_cache: str, taichi_cpu: object) -> None:
+    """Three threads give the bits that one gives: gathers, and sums in a fixed order."""
+    there = in_process("CPU", tmp_path, kernel_cache, 3)
+    for name, make in DATA.items():
+        for key, values in kernel_cases.run_all(make()).items():
+            assert values.tobytes() == there[f"{name}_{key}"].tobytes(), key
+
+
 @pytest.mark.parametrize("name", list(DATA))
-def test_vulkan_agrees(
-    name: str, on_vulkan: dict[str, npt.NDArray[np.float32]], taichi_cpu: object
-) -> None:
+def test_vulkan_agrees(name: str, on_vulkan: Result, taichi_cpu: object) -> None:
     """Kernels on Vulkan give what they give on the CPU, to float32.
 
     2e-5 of the largest value, and what the solvers' stop leaves for their solutions.
@@ -307,3 +316,18 @@ def test_upload_takes_empty_arrays(taichi_cpu: object) -> None:
     """A model without triangles or hinges still has arrays that Taichi takes."""
     assert runtime.upload(np.zeros((0, 3))).to_numpy().shape == (1, 3)
     assert runtime.upload(np.zeros(0, dtype=np.int64)).to_numpy().dtype == np.int32
+
+
+def test_no_kernel_is_left_out() -> None:
+    """A kernel that is added must be added to the cases."""
+    names = {
+        name
+        for module in (air_kernels, explicit_kernels, implicit_kernels, linear_kernels)
+        for name, value in vars(module).items()
+        if hasattr(value, "_is_wrapped_kernel") and value.__module__ == module.__name__
+    }
+    cases = (ROOT / "tests/unit/kernel_cases.py").read_text(encoding="utf-8")
+    # These run inside the linear solvers.
+    inside = {"start_gradients", "gradient_iterations", "sweep_colors"}
+    assert len(names) > 10
+    assert {name for name in names - inside if f".{name}" not in cases} == set()
