@@ -18,7 +18,7 @@ from taichi_cloth_addon.engine.hybrid import (
     linear_kernels,
 )
 from tests.unit import kernel_cases
-from tests.unit.kernel_cases import GRAVITY, H_EXPLICIT, TIME, Data, H, Result
+from tests.unit.kernel_cases import GRAVITY, H_EXPLICIT, LABELS, SHIFTS, TIME, Data, H, Result
 from tests.unit.kernel_reference import Array, Reference, as_matrices, triangle_air
 
 ROOT = Path(__file__).resolve().parents[2]
