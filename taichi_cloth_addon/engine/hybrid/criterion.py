@@ -32,6 +32,7 @@ Mask = npt.NDArray[np.bool_]
 # condition of the analysis (compressed springs) is not covered.
 SAFETY = 0.8
 _SHORTEST = 1e-12
+_IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[:, None]
 _MOST = 0.98
 # Cheapest to give up first: bending, then flexion, shear, stretch.
 _ORDER = (SpringKind.FLEXION, SpringKind.SHEAR, SpringKind.STRUCTURAL)
@@ -60,7 +61,7 @@ class Marking:
 
 @dataclass(frozen=True)
 class _Tensors:
-    """Stiffness and damping tensors of springs: (S, 3, 3) each."""
+    """Stiffness and damping tensors of springs: (6, S) each, xx, yy, zz, xy, xz, yz."""
 
     stiffness: Array
     damping: Array
@@ -81,7 +82,7 @@ def mark(model: ClothModel, positions: Array, h: float, safety: float = SAFETY) 
     # The curved part of a hinge is evaluated in the implicit part alone.
     hinge &= ~curved_mask(model.hinges)
     load = _sum_hinges(model, hinge_load * hinge[:, None])
-    matrix = load[:, None, None] * np.eye(3)
+    matrix = load * _IDENTITY
 
     spring = np.zeros(len(network.vertices), dtype=bool)
     for kind in _ORDER:
@@ -99,8 +100,7 @@ def largest_load(model: ClothModel, positions: Array, h: float, marking: Marking
     tensors = _spring_tensors(model, positions)
     step = h * h * tensors.stiffness + 2.0 * h * tensors.damping
     load = _sum_hinges(model, _hinge_loads(model, h) * marking.hinge[:, None])
-    matrix = load[:, None, None] * np.eye(3)
-    matrix = matrix + _sum_springs(model, step, _end_weights(model), marking.spring)
+    matrix = load * _IDENTITY + _sum_springs(model, step, _end_weights(model), marking.spring)
     return float(_share(model, matrix).max(initial=0.0))
 
 
@@ -148,9 +148,8 @@ def bounds(model: ClothModel, positions: Array) -> Bounds:
     free = ~model.fixed
     tensors = _spring_tensors(model, positions)
     weights = _end_weights(model)
-    everything = np.ones(len(model.network.vertices), dtype=bool)
-    k = _largest_eigenvalue(_sum_springs(model, tensors.stiffness, weights, everything))
-    c = _largest_eigenvalue(_sum_springs(model, tensors.damping, weights, everything))
+    k = _largest_eigenvalue(_sum_springs(model, tensors.stiffness, weights))
+    c = _largest_eigenvalue(_sum_springs(model, tensors.damping, weights))
     sums = _bending_row_sums(model)
     k += sums
     c += sums * model.bend_rate
@@ -167,14 +166,12 @@ def stable_step(model: ClothModel, positions: Array, safety: float = SAFETY) -> 
 def _spring_tensors(model: ClothModel, positions: Array) -> _Tensors:
     network = model.network
     first, second = network.vertices.T
-    offset = positions[second] - positions[first]
-    length = np.linalg.norm(offset, axis=1)
-    direction = offset / np.maximum(length, _SHORTEST)[:, None]
-    outer = direction[:, :, None] * direction[:, None, :]
+    x, y, z = (positions[second, axis] - positions[first, axis] for axis in range(3))
+    square = np.maximum(x * x + y * y + z * z, _SHORTEST**2)
+    outer = np.stack([x * x, y * y, z * z, x * y, x * z, y * z]) / square
     k = network.stiffness
-    a = np.maximum(0.0, k * (1.0 - network.rest_length / np.maximum(length, _SHORTEST)))
-    stiffness = a[:, None, None] * np.eye(3) + (k - a)[:, None, None] * outer
-    return _Tensors(stiffness, network.damping[:, None, None] * outer)
+    a = np.maximum(0.0, k * (1.0 - network.rest_length / np.sqrt(square)))
+    return _Tensors(a * _IDENTITY + (k - a) * outer, network.damping * outer)
 
 
 def _end_weights(model: ClothModel) -> Array:
@@ -183,25 +180,33 @@ def _end_weights(model: ClothModel) -> Array:
     return np.where(fixed[:, ::-1], 1.0, 2.0)
 
 
-def _sum_springs(model: ClothModel, tensors: Array, weights: Array, chosen: Mask) -> Array:
-    """Sum the chosen springs' tensors at each vertex, (V, 3, 3)."""
-    vertices = model.network.vertices[chosen]
-    result = np.empty((model.vertex_count, 3, 3))
-    for a in range(3):
-        for b in range(3):
-            entry = tensors[chosen, a, b]
-            total = np.zeros(model.vertex_count)
-            for end in range(2):
-                total += np.bincount(
-                    vertices[:, end], entry * weights[chosen, end], model.vertex_count
-                )
-            result[:, a, b] = total
-    return result
+def _sum_springs(
+    model: ClothModel, tensors: Array, weights: Array, chosen: Mask | None = None
+) -> Array:
+    """Sum springs' tensors (6, S) at each vertex, (6, V); all of them or the chosen."""
+    if chosen is not None:
+        weights = weights * chosen[:, None]
+    count = model.vertex_count
+    first, second = model.network.vertices.T
+    at_first, at_second = np.ascontiguousarray(weights.T)
+    sums = [
+        np.bincount(first, part * at_first, count) + np.bincount(second, part * at_second, count)
+        for part in tensors
+    ]
+    return np.stack(sums)
 
 
 def _largest_eigenvalue(matrices: Array) -> Array:
-    """Largest eigenvalue of symmetric 3x3 matrices, (N, 3, 3) to (N,)."""
-    return np.linalg.eigvalsh(matrices)[:, -1]
+    """Largest eigenvalue of symmetric 3x3 matrices, (6, N) to (N,), in closed form."""
+    xx, yy, zz, xy, xz, yz = matrices
+    mean = (xx + yy + zz) / 3.0
+    a, b, c = xx - mean, yy - mean, zz - mean
+    square = (a * a + b * b + c * c + 2.0 * (xy * xy + xz * xz + yz * yz)) / 6.0
+    radius = np.sqrt(square)
+    determinant = a * (b * c - yz * yz) - xy * (xy * c - yz * xz) + xz * (xy * yz - b * xz)
+    cube = np.maximum(2.0 * radius**3, 1e-300)
+    angle = np.arccos(np.clip(determinant / cube, -1.0, 1.0)) / 3.0
+    return np.asarray(mean + 2.0 * radius * np.cos(angle))
 
 
 def _hinge_weights(model: ClothModel) -> Array:
