@@ -31,7 +31,7 @@ _LARGEST_LOAD = 0.95
 
 _SETTINGS = NewtonSettings()
 # The published method: one linearisation a step, at the step's start.
-_SOR_SETTINGS = NewtonSettings(passes=1, linear_tolerance=1e-3, warm_start=False)
+_SOR_SETTINGS = NewtonSettings(passes=1, linear_tolerance=2e-4, warm_start=False)
 
 
 @dataclass(frozen=True)
