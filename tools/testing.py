@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -33,6 +35,8 @@ STEPS = ("lint", "unit", "blender", "package")
 # The tests in gui/ need a Blender with a window, see there.
 FOLDERS = {"blender": "tests/blender", "package": "tests/package"}
 NO_TESTS_COLLECTED = 5
+# Suites that run at the same time: each keeps about one core busy.
+AT_ONCE = 2
 
 
 @dataclass
@@ -91,29 +95,49 @@ def _counts(report: Path) -> tuple[int, int, int]:
     return passed, failed, skipped
 
 
-def run_pytest(
-    title: str,
-    environment: Environment,
-    variables: dict[str, str],
-    arguments: Sequence[str],
-    tally: Tally,
-    *,
-    may_be_empty: bool,
-) -> None:
-    """Runs pytest once and counts its results."""
-    heading(title)
-    report = BUILD / "reports" / (re.sub(r"\W+", "-", title) + ".xml")
+@dataclass(frozen=True)
+class Suite:
+    """One call of pytest.
+
+    Attributes:
+        title: for the reader.
+        environment: whose Python runs it.
+        variables: its environment variables.
+        arguments: of pytest.
+        may_be_empty: whether it is fine that no test was selected.
+    """
+
+    title: str
+    environment: Environment
+    variables: dict[str, str]
+    arguments: tuple[str, ...]
+    may_be_empty: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a suite gave: its closing line and counts."""
+
+    closing: str
+    passed: int
+    failed: int
+    skipped: int
+
+
+def run_pytest(suite: Suite) -> Outcome:
+    """Runs a suite; its lines are printed as they come, with its title in front."""
+    report = BUILD / "reports" / (re.sub(r"\W+", "-", suite.title) + ".xml")
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     process = subprocess.Popen(
         [
-            str(environment.python),
+            str(suite.environment.python),
             *("-m", "pytest", f"--junitxml={report}"),
-            *("-o", f"cache_dir={BUILD / 'pytest' / environment.name}"),
-            *arguments,
+            *("-o", f"cache_dir={BUILD / 'pytest' / suite.environment.name}"),
+            *suite.arguments,
         ],
         cwd=ROOT,
-        env=variables,
+        env=suite.variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -123,64 +147,60 @@ def run_pytest(
     closing = ""
     assert process.stdout is not None
     for line in process.stdout:
-        sys.stdout.write(line)
+        sys.stdout.write(f"{suite.title} | {line}")
         sys.stdout.flush()
         if re.match(r"(=+ )?(\d+ \w+|no tests ran).* in [\d.]+s", line):
             closing = line.strip().strip("= ")
     status = process.wait()
     passed, failed, skipped = _counts(report) if report.is_file() else (0, 0, 0)
-    if status == NO_TESTS_COLLECTED and may_be_empty:
+    if status == NO_TESTS_COLLECTED and suite.may_be_empty:
         failed = 0
     elif status != 0 and failed == 0:
         failed = 1
         closing = f"{closing}, pytest ended with status {status}".strip(", ")
-    tally.add(title, closing, passed=passed, failed=failed, skipped=skipped)
+    return Outcome(closing, passed, failed, skipped)
 
 
-def _run_suites(
+def _prepare(
     blender: BlenderVersion,
     steps: Sequence[str],
     arguments: Sequence[str],
     zips: dict[str, Path],
-    tally: Tally,
-) -> None:
-    """Runs one Blender's suites.
+) -> list[Suite]:
+    """Makes what one Blender's suites need and returns them.
 
     Raises:
         BuildError: its environment, the zip or the profile could not be made.
     """
-    suites = [suite for suite in blender.suites if suite in steps]
-    if not suites:
-        return
+    names = [name for name in blender.suites if name in steps]
+    if not names:
+        return []
     heading(f"Blender {blender.name}: environment and zip")
     environment = blender_environment(blender)
-    cache = {"TAICHI_CLOTH_TEST_CACHE": str(BUILD / "kernels")}
-    if suites != ["unit"] and not zips:
+    cache = {"TAICHI_CLOTH_TEST_CACHE": str(BUILD / "kernels" / blender.name)}
+    if names != ["unit"] and not zips:
         zips["host"] = build_zip(host_platform(), environment)
-    for suite in suites:
+    suites = []
+    for name in names:
         python = environment
-        if suite == "unit":
+        if name == "unit":
             # Tests without Blender import the checkout, and Taichi from the unpacked wheels.
             python = taichi_environment(environment)
             variables = clean_environment(cache)
             others = [*FOLDERS.values(), "tests/gui"]
             selection = ["tests", *(f"--ignore={other}" for other in others)]
-        elif suite == "blender":
+        elif name == "blender":
             variables = {**make_profile(f"test-{blender.name}", zips["host"], environment), **cache}
-            selection = [FOLDERS[suite]]
+            selection = [FOLDERS[name]]
         else:
             # These tests make profiles of their own.
             nowhere = BUILD / "profile" / "unused"
             variables = profile_environment(nowhere, zips["host"])
-            selection = [FOLDERS[suite]]
-        run_pytest(
-            f"{suite} on bpy {blender.name}",
-            python,
-            variables,
-            [*selection, *arguments],
-            tally,
-            may_be_empty=bool(arguments),
-        )
+            selection = [FOLDERS[name]]
+        title = f"{name} on bpy {blender.name}"
+        every = (*selection, *arguments)
+        suites.append(Suite(title, python, variables, every, bool(arguments)))
+    return suites
 
 
 def run_tests(only: Sequence[str], bpy: Sequence[str], arguments: Sequence[str]) -> int:
@@ -199,21 +219,33 @@ def run_tests(only: Sequence[str], bpy: Sequence[str], arguments: Sequence[str])
     tally = Tally()
     zips: dict[str, Path] = {}
     chosen = [blender for blender in BLENDERS if not bpy or blender.name in bpy]
-    # The package suite of each Blender comes after the longer suites of all.
-    parts = [[s for s in steps if s in ("unit", "blender")], [s for s in steps if s == "package"]]
     if "lint" in steps:
         try:
             run_lint(tally)
         except BuildError as error:
             say(str(error))
             tally.add("lint", str(error), passed=0, failed=1)
-    for part in parts:
-        for blender in chosen:
-            try:
-                _run_suites(blender, part, arguments, zips, tally)
-            except BuildError as error:
-                say(str(error))
-                tally.add(f"Blender {blender.name}", str(error), passed=0, failed=1)
+    suites = []
+    for blender in chosen:
+        try:
+            suites += _prepare(blender, steps, arguments, zips)
+        except BuildError as error:
+            say(str(error))
+            tally.add(f"Blender {blender.name}", str(error), passed=0, failed=1)
+    # The longest first, so that none is left over at the end.
+    suites.sort(key=lambda suite: [suite.title.startswith(step) for step in STEPS], reverse=True)
+    heading(", ".join(suite.title for suite in suites))
+    with ThreadPoolExecutor(min(AT_ONCE, os.cpu_count() or 1)) as pool:
+        running = [(suite, pool.submit(run_pytest, suite)) for suite in suites]
+        for suite, future in running:
+            outcome = future.result()
+            tally.add(
+                suite.title,
+                outcome.closing,
+                passed=outcome.passed,
+                failed=outcome.failed,
+                skipped=outcome.skipped,
+            )
     heading(f"Results after {time.monotonic() - began:.0f} s")
     for line in tally.lines:
         say(line)
