@@ -205,15 +205,48 @@ class TAICHI_CLOTH_PT_fabric(_ClothPanel, bpy.types.Panel):
     ) -> None:
         """Draw the settings."""
         layout.prop(settings, "density")
-        column = layout.column(align=True)
-        column.prop(settings, "tension_stiffness", text="Stiffness Tension")
-        column.prop(settings, "shear_stiffness")
-        column.prop(settings, "bending_stiffness_micro")
-        column = layout.column(align=True)
-        column.prop(settings, "tension_damping", text="Damping Tension")
-        column.prop(settings, "shear_damping")
-        column.prop(settings, "bending_damping_micro")
         layout.prop(settings, "air_drag")
+
+
+class TAICHI_CLOTH_PT_stiffness(_ClothPanel, bpy.types.Panel):
+    """How the fabric resists."""
+
+    bl_label = "Stiffness"
+    bl_parent_id = "TAICHI_CLOTH_PT_fabric"
+    bl_options = set()
+
+    def draw_settings(
+        self,
+        layout: bpy.types.UILayout,
+        _context: bpy.types.Context,
+        _ob: bpy.types.Object,
+        settings: ClothSettings,
+    ) -> None:
+        """Draw the settings."""
+        column = layout.column(align=True)
+        column.prop(settings, "tension_stiffness")
+        column.prop(settings, "shear_stiffness")
+        column.prop(settings, "bending_stiffness_micro", text="Bending (µ)")
+
+
+class TAICHI_CLOTH_PT_damping(_ClothPanel, bpy.types.Panel):
+    """How the fabric comes to rest."""
+
+    bl_label = "Damping"
+    bl_parent_id = "TAICHI_CLOTH_PT_fabric"
+
+    def draw_settings(
+        self,
+        layout: bpy.types.UILayout,
+        _context: bpy.types.Context,
+        _ob: bpy.types.Object,
+        settings: ClothSettings,
+    ) -> None:
+        """Draw the settings."""
+        column = layout.column(align=True)
+        column.prop(settings, "tension_damping")
+        column.prop(settings, "shear_damping")
+        column.prop(settings, "bending_damping_micro", text="Bending (µ)")
 
 
 class TAICHI_CLOTH_PT_wind(_ClothPanel, bpy.types.Panel):
@@ -310,6 +343,8 @@ class TAICHI_CLOTH_PT_advanced(_ClothPanel, bpy.types.Panel):
 CLASSES = (
     TAICHI_CLOTH_PT_main,
     TAICHI_CLOTH_PT_fabric,
+    TAICHI_CLOTH_PT_stiffness,
+    TAICHI_CLOTH_PT_damping,
     TAICHI_CLOTH_PT_wind,
     TAICHI_CLOTH_PT_pins,
     TAICHI_CLOTH_PT_cache,
