@@ -90,15 +90,23 @@ def _lists() -> list[tuple[list[Any], Callable[..., None]]]:
     return [(getattr(handlers, n), f) for n, f in _HANDLERS if hasattr(handlers, n)]
 
 
+def _at_exit() -> None:
+    """End the worker, and leave no handler: as a module, bpy calls them after Python's end."""
+    bake.shutdown()
+    for handlers, function in _lists():
+        if function in handlers:
+            handlers.remove(function)
+
+
 def register() -> None:
     """Add the handlers."""
     for handlers, function in _lists():
         handlers.append(function)
-    atexit.register(bake.shutdown)
+    atexit.register(_at_exit)
 
 
 def unregister() -> None:
     """Remove the handlers."""
-    atexit.unregister(bake.shutdown)
+    atexit.unregister(_at_exit)
     for handlers, function in reversed(_lists()):
         handlers.remove(function)
