@@ -27,7 +27,8 @@ Array = npt.NDArray[np.float64]
 DISC, PLATE = 0.15, 0.09  # radii, m
 FPS = 24.0
 _PIXEL = 0.5e-3
-_THICK_AIR = 20.0
+# Drag coefficient per density, m²/kg.
+_THICK_AIR = 140.0
 # Published ranges (in per cent) by preset; see the table's last column for those without.
 RANGES = {
     "SILK": (20, 40),
@@ -107,7 +108,7 @@ def drape(
     positions[:, 2] += noise
     positions[plate] = rest[plate]
     # The shape at rest does not depend on the air; in a thick one it is reached sooner.
-    fabric = replace(fabric, air_drag=_THICK_AIR)
+    fabric = replace(fabric, air_drag=_THICK_AIR * fabric.density)
     part = ClothPart("disc", mesh, rest, positions, fabric, plate, np.ones(len(plate)))
     sample = Sample(np.array([0.0, 0.0, -9.81]), np.zeros((1, 3)), rest[plate])
     inputs = FrameInputs((sample,), (fabric,), np.zeros(1))

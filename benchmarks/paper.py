@@ -205,7 +205,7 @@ def report() -> str:
     text = (
         f"Sheets of 1 m (flag 1.5 m × 1.1 m in a wind of 6 m/s, 30° off its plane), "
         f"{FABRIC.density} kg/m², tension {FABRIC.tension_stiffness:g} N/m, shear "
-        f"{FABRIC.shear_stiffness:g} N/m, flexion 1 % of tension, bending "
+        f"{FABRIC.shear_stiffness:g} N/m, flexion at most 1 % of the tension, bending "
         f"{FABRIC.bending_stiffness:g} N·m, damping {FABRIC.tension_damping:g} N·s/m, no drag but "
         f"for the flag, {FPS:g} frames per second, {FRAMES} frames, medians. Runge-Kutta runs at "
         f"0.9 of its stable step, the others at {STEPS_PER_FRAME} steps per frame with one "
