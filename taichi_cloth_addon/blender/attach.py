@@ -74,6 +74,8 @@ def attach(
     modifier.frame_start = float(frame_start)
     modifier.filepath = cache_paths.relative_if_possible(path)
     modifier.factor = 1.0
+    # Whoever bakes wants to see it, also where an earlier bake was switched off.
+    modifier.show_viewport = modifier.show_render = True
     animation.add_switch(ob, _factor_path(modifier), frame_start * length, before=False)
 
 

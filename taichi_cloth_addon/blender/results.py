@@ -81,6 +81,10 @@ def delete(ob: bpy.types.Object) -> str:
         CacheError: a file cannot be deleted.
     """
     playing, own = playing_path(ob), own_path(ob)
+    for path in (own, playing):
+        other = path and _other_player(ob, path)
+        if other:
+            return f'"{path}" stays, because "{other}" plays it too'
     folder = find_job(ob)
     if own is not None:
         files.remove(own, folder)
@@ -92,6 +96,14 @@ def delete(ob: bpy.types.Object) -> str:
         _remove_empty(playing.parent)
         return ""
     return f'"{playing}" stays, because it belongs to another file or object'
+
+
+def _other_player(ob: bpy.types.Object, path: Path) -> str:
+    """Name of another object that plays the file, as a duplicate does; or nothing."""
+    for other in bpy.data.objects:
+        if other.type == "MESH" and other != ob.original and playing_path(other) == path:
+            return other.name
+    return ""
 
 
 def _remove_empty(folder: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import bpy
 from bpy.props import IntProperty, StringProperty
 
+from ..cache import pc2
 from ..cache.sidecar import Sidecar
 from ..cache.storage import CacheError
 from . import attach, capture, changes, results
@@ -199,6 +200,9 @@ def _look(ob: bpy.types.Object) -> View:
         try:
             found = results.read_sidecar(shown)
             state, message = _compare(ob, found)
+            frames = 0 if found.frame_last is None else found.frame_last - found.frame_first + 1
+            if pc2.read_header(shown, found.vertex_count).count < frames:
+                state, message = ERROR, f'The baked file "{shown}" is cut short; bake again'
         except CacheError as error:
             message = str(error)
     if failure:

@@ -452,6 +452,37 @@ def test_duplicate_bakes_into_its_own_file() -> None:
     assert one.taichi_cloth_status.state == "BAKED"
 
 
+def test_deleting_a_duplicates_bake_keeps_the_originals() -> None:
+    one = support.cloth()
+    bpy.ops.taichi_cloth.bake()
+    bpy.ops.object.duplicate()
+    two = bpy.context.object
+    bpy.ops.taichi_cloth.delete_bake()
+    attach = support.ours("blender.attach")
+    assert not attach.is_attached(two)
+    assert attach.is_attached(one)
+    assert one.taichi_cloth_status.state == "BAKED"
+    assert support.ours("blender.results").playing_path(one).exists()
+
+
+def test_a_cut_file_is_an_error_that_says_so() -> None:
+    ob = support.cloth()
+    bpy.ops.taichi_cloth.bake()
+    path = support.ours("blender.results").playing_path(ob)
+    path.write_bytes(path.read_bytes()[:200])
+    support.ours("blender.changes").mark_all()
+    assert ob.taichi_cloth_status.state == "ERROR"
+    assert "cut short" in ob.taichi_cloth_status.message
+
+
+def test_a_bake_switches_its_modifier_on() -> None:
+    ob = support.cloth()
+    bpy.ops.taichi_cloth.bake()
+    ob.modifiers["Taichi Cloth"].show_viewport = False
+    bpy.ops.taichi_cloth.bake()
+    assert ob.modifiers["Taichi Cloth"].show_viewport
+
+
 def test_output_shape_keys() -> None:
     ob = support.cloth()
     ob.taichi_cloth.output = "SHAPE_KEYS"
