@@ -90,12 +90,16 @@ def _lists() -> list[tuple[list[Any], Callable[..., None]]]:
     return [(getattr(handlers, n), f) for n, f in _HANDLERS if hasattr(handlers, n)]
 
 
+def _remove() -> None:
+    for handlers, function in reversed(_lists()):
+        if function in handlers:
+            handlers.remove(function)
+
+
 def _at_exit() -> None:
     """End the worker, and leave no handler: as a module, bpy calls them after Python's end."""
     bake.shutdown()
-    for handlers, function in _lists():
-        if function in handlers:
-            handlers.remove(function)
+    _remove()
 
 
 def register() -> None:
@@ -106,7 +110,6 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Remove the handlers."""
+    """Remove the handlers; there are none any more where Python is at its end."""
     atexit.unregister(_at_exit)
-    for handlers, function in reversed(_lists()):
-        handlers.remove(function)
+    _remove()
