@@ -143,6 +143,7 @@ class ImplicitStepper:
                 device.x,
                 device.v,
                 device.offsets,
+                device.middles,
                 device.neighbours,
                 explicit.springs,
                 explicit.bending,

@@ -25,6 +25,7 @@ from .rows_kernels import (
     curved_hinge,
     hinge_force,
     hinge_shape,
+    row_force,
     symmetric_times,
 )
 
@@ -36,6 +37,7 @@ def explicit_row_forces(
     x: Vec3s,
     v: Vec3s,
     offsets: Ints,
+    middles: Ints,
     neighbours: Ints,
     springs: Vec3s,
     bending: Floats,
@@ -44,21 +46,7 @@ def explicit_row_forces(
 ):
     """Forces of the couplings that are explicit, at the step's start; zeroed entries do nothing."""
     for i in range(x.shape[0]):
-        xi = x[i]
-        vi = v[i]
-        total = ti.math.vec3(0.0)
-        for entry in range(offsets[i], offsets[i + 1]):
-            j = neighbours[entry]
-            spring = springs[entry]
-            dx = x[j] - xi
-            dv = v[j] - vi
-            length2 = dx.dot(dx)
-            if length2 > SHORTEST * SHORTEST:
-                length = ti.sqrt(length2)
-                pull = spring[1] * (1.0 - spring[0] / length) + spring[2] * dv.dot(dx) / length2
-                total += pull * dx
-            total -= bending[entry] * (dx + bend_rate[i] * dv)
-        force[i] = total
+        force[i] = row_force(i, x, v, offsets, middles, neighbours, springs, bending, bend_rate[i])
 
 
 @ti.kernel
