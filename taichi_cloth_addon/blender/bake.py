@@ -384,6 +384,9 @@ class BakeSession:
     def _finish_object(self, path: Path, target: Target, *, done: bool) -> None:
         outcome = files.settle(path)
         ob = target.find()
+        if ob is None:
+            # Undo may bring the object back, so its files stay.
+            self._baked.append(f"{target.name}, which was deleted meanwhile")
         if ob is None or outcome is files.Outcome.NONE:
             return
         scene = self._scene()
