@@ -210,7 +210,8 @@ def report() -> str:
         f"for the flag, {FPS:g} frames per second, {FRAMES} frames, medians. Runge-Kutta runs at "
         f"0.9 of its stable step, the others at {STEPS_PER_FRAME} steps per frame with one "
         "linearisation per step, solved to a relative residual of 1e-3. All methods take turns "
-        "frame by frame in one process. The criterion decides at every frame; the error is "
-        "against double precision at half the stable step."
+        "frame by frame in one process, on one thread as the worker does with small cloths. The "
+        "criterion decides at every frame; the error is against double precision at half the "
+        "stable step."
     )
     return f"{text}\n\n{table(head, rows)}"
