@@ -20,17 +20,46 @@ directions, comes first. An edge at a border has no hinge, but counts in the fit
 so that the hinges beside it are as stiff as inside.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from .fit import CHUNK, Array, Complex, FitWeights, Mask, fit_system
 from .frames import FacePlanes, face_planes
+from .hinges import (
+    LOW,
+    HingeSet,
+    Points,
+    SparseMatrix,
+    bending_matrices,
+    bending_matrix,
+    between,
+    columns,
+    dot,
+    gathered,
+    hinge_angles,
+    hinge_weights,
+    merged_hinges,
+    middle,
+    pulls,
+    wing,
+)
 from .mesh import EdgeTable, Indices, Integers, Mesh, clean_faces, edge_table, select_faces
 
+__all__ = [
+    "HingeSet",
+    "SparseMatrix",
+    "bending_matrices",
+    "bending_matrix",
+    "build_hinges",
+    "hinge_angles",
+    "hinge_weights",
+    "pair_triangles",
+]
+
 _CAP = 20.0  # largest stiffness a face may ask of one hinge, over B
-_LOW = 1e-3  # least height of a wing over the length of the axis
+_HINGES = 16384  # corners of faces at a time, so that their arrays stay in the cache
 _TRIANGLE = 3
 _QUAD = 4
 _FITTED = 24  # largest polygon whose hinges are fitted; those of larger ones share alike
@@ -39,38 +68,6 @@ _SQUARE = 0.5  # largest |cosine| at the corners of two triangles that count as 
 _FLAT = -0.9  # and largest cosine between their wings
 _FIT_TRIANGLES = FitWeights(m0=0.0, m2=0.0, m4=0.0, ridge=1e-2, sparsity=0.0, refinements=1)
 _FIT_POLYGONS = FitWeights(m0=0.0, m2=0.0, m4=0.0, ridge=0.1, sparsity=0.0, refinements=0)
-
-
-@dataclass(frozen=True)
-class HingeSet:
-    """Hinges between wings.
-
-    Attributes:
-        vertices: (H, 6) e0, e1, a0, a1, b0, b1; a0 = a1 where the wing is a vertex.
-        rest_angle: (H,) theta in the rest shape, rad.
-        stiffness: (H,) N m.
-        damping: (H,) N m s.
-    """
-
-    vertices: Indices
-    rest_angle: Array
-    stiffness: Array
-    damping: Array
-
-
-@dataclass(frozen=True)
-class SparseMatrix:
-    """Symmetric matrix by rows; column indices ascend in each row, the diagonal is stored.
-
-    Attributes:
-        offsets: (V + 1,) row v has the entries offsets[v] to offsets[v + 1].
-        neighbours: column of each entry.
-        weights: value of each entry.
-    """
-
-    offsets: Indices
-    neighbours: Indices
-    weights: Array
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ class _Flaps:
     """
 
     faces: Integers
-    vertices: Integers
+    vertices: Indices
     present: Mask
     counted: Mask
     trace: Array
@@ -109,111 +106,20 @@ def build_hinges(
     sheet = pair_triangles(select_faces(mesh, clean_faces(mesh, rest)), points)
     table = edge_table(sheet)
     planes = face_planes(sheet, table, points)
-    vertices: list[Integers] = [np.zeros((0, 6), dtype=np.int64)]
+    vertices: list[Indices] = [np.zeros((0, 6), dtype=np.int32)]
     shares: list[Array] = [np.zeros(0)]
     for flaps in _flaps(sheet, table, planes, points):
         share = _fit(flaps, planes)
         used = flaps.present & (share > 1e-6)  # noqa: PLR2004
         vertices.append(flaps.vertices[used])
         shares.append(share[used])
-    merged, stiffness = _merge(np.concatenate(vertices), np.concatenate(shares))
+    merged, stiffness = merged_hinges(np.concatenate(vertices), np.concatenate(shares))
     return HingeSet(
-        merged.astype(np.int32),
+        merged,
         hinge_angles(points, merged),
         bending_stiffness * stiffness,
         bending_damping * stiffness,
     )
-
-
-def hinge_angles(positions: Array, vertices: npt.ArrayLike) -> Array:
-    """(H,) theta of the hinges (H, 6): positive where the wings are raised along the normals.
-
-    The sign is that of ``(n_b × n_a) · (e1 - e0)`` for the normals of (e0, e1, a), (e1, e0, b).
-    """
-    index = np.asarray(vertices)
-    e0, e1 = positions[index[:, 0]], positions[index[:, 1]]
-    wing_a = 0.5 * (positions[index[:, 2]] + positions[index[:, 3]])
-    wing_b = 0.5 * (positions[index[:, 4]] + positions[index[:, 5]])
-    axis = e1 - e0
-    axis = axis / np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-300)
-    normal_a = np.cross(axis, wing_a - e0)
-    normal_b = np.cross(wing_b - e0, axis)
-    sine = (np.cross(normal_b, normal_a) * axis).sum(axis=1)
-    cosine = (normal_a * normal_b).sum(axis=1)
-    return np.asarray(np.arctan2(sine, cosine), dtype=np.float64)
-
-
-def bending_matrix(hinges: HingeSet, rest: Array, vertex_count: int) -> SparseMatrix:
-    """Constant form Q with x^T (Q ⊗ I) x = sum over hinges of k |sum w_i x_i|².
-
-    w_i is the derivative of theta by the height of vertex i over the hinge laid flat, so Q is
-    positive semidefinite and approximates the Hessian of the bending energy; its rows sum to 0.
-    """
-    weights = hinge_weights(rest, hinges.vertices)
-    index = hinges.vertices.astype(np.int64)
-    double_a, double_b = index[:, 2] == index[:, 3], index[:, 4] == index[:, 5]
-    lean = double_a & double_b
-    rows: list[Integers] = []
-    values: list[Array] = []
-    slim = np.stack(
-        [weights[:, 0], weights[:, 1], 2.0 * weights[:, 2], 2.0 * weights[:, 4]], axis=1
-    )
-    for chosen, names, factors in (
-        (lean, index[:, [0, 1, 2, 4]], slim),
-        (~lean, index, weights),
-    ):
-        local, factor = names[chosen], factors[chosen]
-        scaled = factor * hinges.stiffness[chosen, None]
-        size = local.shape[1]
-        for i in range(size):
-            for j in range(i, size):
-                low = np.minimum(local[:, i], local[:, j])
-                high = np.maximum(local[:, i], local[:, j])
-                value = scaled[:, i] * factor[:, j]
-                if i != j:  # two entries of one vertex make twice a product on the diagonal
-                    value = np.where(low == high, 2.0 * value, value)
-                rows.append(low * vertex_count + high)
-                values.append(value)
-    diagonal = np.arange(vertex_count, dtype=np.int64) * (vertex_count + 1)
-    keys, inverse = np.unique(np.concatenate([diagonal, *rows]), return_inverse=True)
-    total = np.bincount(
-        inverse.reshape(-1), np.concatenate([np.zeros(vertex_count), *values]), len(keys)
-    )
-    low, high = keys // max(vertex_count, 1), keys % max(vertex_count, 1)
-    off = low != high
-    row = np.concatenate([low, high[off]])
-    column = np.concatenate([high, low[off]])
-    order = np.argsort(row * max(vertex_count, 1) + column)
-    offsets = np.zeros(vertex_count + 1, dtype=np.int32)
-    np.cumsum(np.bincount(row, minlength=vertex_count), out=offsets[1:])
-    return SparseMatrix(
-        offsets, column[order].astype(np.int32), np.concatenate([total, total[off]])[order]
-    )
-
-
-def hinge_weights(rest: Array, vertices: npt.ArrayLike) -> Array:
-    """(H, 6) derivative of theta by the height of each vertex over the hinge laid flat, 1/m."""
-    index = np.asarray(vertices)
-    e0 = rest[index[:, 0]]
-    along_a, height_a, length = _wing(e0, rest[index[:, 1]], rest[index[:, 2]], rest[index[:, 3]])
-    along_b, height_b, _ = _wing(e0, rest[index[:, 1]], rest[index[:, 4]], rest[index[:, 5]])
-    floor = np.maximum(_LOW * length, 1e-300)
-    pull_a, pull_b = 1.0 / np.maximum(height_a, floor), 1.0 / np.maximum(height_b, floor)
-    pull_a, pull_b = np.where(length > 0.0, pull_a, 0.0), np.where(length > 0.0, pull_b, 0.0)
-    second = -(along_a * pull_a + along_b * pull_b)
-    first = -(pull_a + pull_b) - second
-    half_a, half_b = 0.5 * pull_a, 0.5 * pull_b
-    return np.stack([first, second, half_a, half_a, half_b, half_b], axis=1)
-
-
-def _wing(e0: Array, e1: Array, p0: Array, p1: Array) -> tuple[Array, Array, Array]:
-    """Where a wing point stands over the axis: place from 0 (e0) to 1 (e1), height, axis length."""
-    axis = e1 - e0
-    square = (axis * axis).sum(axis=-1)
-    reach = 0.5 * (p0 + p1) - e0
-    along = (reach * axis).sum(axis=-1) / np.maximum(square, 1e-300)
-    height = np.linalg.norm(reach - along[..., None] * axis, axis=-1)
-    return along, height, np.sqrt(square)
 
 
 def _fit(flaps: _Flaps, planes: FacePlanes) -> Array:
@@ -249,100 +155,69 @@ def _fit(flaps: _Flaps, planes: FacePlanes) -> Array:
     return np.asarray(np.minimum(stiffness, _CAP), dtype=np.float64)
 
 
-def _merge(vertices: Integers, shares: Array) -> tuple[Integers, Array]:
-    """One hinge for each axis and pair of wings, with the sum of the faces' shares."""
-    if not len(vertices):
-        return vertices, shares
-    swap = vertices[:, 0] > vertices[:, 1]
-    vertices = np.where(swap[:, None], vertices[:, [1, 0, 4, 5, 2, 3]], vertices)
-    for pair in ((2, 3), (4, 5)):
-        vertices[:, pair] = np.sort(vertices[:, pair], axis=1)
-    # Faces of one hinge may turn in opposite ways: the lower wing first tells nothing of the
-    # sign, so a hinge and its mirror image are the same; the rest angle takes care of it.
-    mirrored = (vertices[:, 2] > vertices[:, 4]) | (
-        (vertices[:, 2] == vertices[:, 4]) & (vertices[:, 3] > vertices[:, 5])
-    )
-    vertices = np.where(mirrored[:, None], vertices[:, [0, 1, 4, 5, 2, 3]], vertices)
-    order = np.lexsort(tuple(vertices[:, column] for column in (5, 4, 3, 2, 1, 0)))
-    ordered = vertices[order]
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return ordered[new], np.bincount(np.cumsum(new) - 1, shares[order])
-
-
-def _flaps(sheet: Mesh, table: EdgeTable, planes: FacePlanes, rest: Array) -> list[_Flaps]:
-    found = []
+def _flaps(sheet: Mesh, table: EdgeTable, planes: FacePlanes, rest: Array) -> Iterator[_Flaps]:
+    """Hinges of some faces of one size at a time."""
     sizes = sheet.sizes
     wing_points = _wing_points(sheet)
+    position = np.empty(len(sheet.corners), dtype=np.int32)
+    position[table.corners] = np.arange(len(table.corners), dtype=np.int32)
+    points = columns(rest)
+    axes = columns(planes.first), columns(planes.second)
     for size in np.unique(sizes):
-        faces = np.flatnonzero((sizes == size) & (planes.area > 0.0))
-        if not len(faces):
-            continue
-        corners = sheet.offsets[faces, None].astype(np.int64) + np.arange(size)
-        vertices, present = _edge_hinges(sheet, table, planes, faces, corners, wing_points)
-        names = sheet.corners[corners].astype(np.int64)
-        inner = _diagonal_hinges(names) if size > _TRIANGLE else vertices[:, :0]
-        there = np.ones(inner.shape[:2], dtype=np.bool_)
-        found.append(
-            _describe(
+        alike = np.flatnonzero((sizes == size) & (planes.area > 0.0))
+        step = max(_HINGES // max(int(size), 1), 1)
+        for start in range(0, len(alike), step):
+            faces = alike[start : start + step]
+            corners = sheet.offsets[faces, None] + np.arange(size, dtype=np.int32)
+            vertices, present = _edge_hinges(sheet, table, planes, corners, wing_points, position)
+            names = sheet.corners[corners]
+            inner = _diagonal_hinges(names) if size > _TRIANGLE else vertices[:, :0]
+            there = np.ones(inner.shape[:2], dtype=np.bool_)
+            yield _describe(
                 faces,
                 np.concatenate([vertices, inner], axis=1),
                 np.concatenate([present, there], axis=1),
-                planes,
-                rest,
+                axes,
+                points,
             )
-        )
-    return found
 
 
 def _describe(
-    faces: Integers, vertices: Integers, present: Mask, planes: FacePlanes, rest: Array
+    faces: Integers, vertices: Indices, present: Mask, axes: tuple[Points, Points], rest: Points
 ) -> _Flaps:
     """Find H of each hinge; at a border as if the missing wing mirrored the one there."""
-    count, number = present.shape
     border = ~present
-    vertices = vertices.copy()
     vertices[border, 4:] = vertices[border, 2:4]
-    flat = vertices.reshape(-1, 6)
-    weights = hinge_weights(rest, flat)
-    e0, e1 = rest[flat[:, 0]], rest[flat[:, 1]]
-    low = np.full(len(flat), np.inf)
-    owner = np.repeat(faces, number)
-    run = planes.flat(e1 - e0, owner)
-    side = np.sign((np.conj(run) * planes.flat(_middle(rest, flat, 2) - e0, owner)).imag)
-    along_squared = np.zeros(len(flat))
-    across_squared = np.zeros(len(flat))
-    mixed = np.zeros(len(flat))
-    length = np.linalg.norm(e1 - e0, axis=1)
-    along_squared += weights[:, 1] * length**2
-    for column, sign in ((2, side), (3, side), (4, -side), (5, -side)):
-        point = rest[flat[:, column]]
-        place, height, _ = _wing(e0, e1, point, point)
+    e0, e1, *wings = (gathered(rest, vertices[:, :, column]) for column in range(6))
+    axis = between(e1, e0)
+    square = dot(axis, axis)
+    length = np.sqrt(square)
+    middle_a = between(middle(wings[0], wings[1]), e0)
+    wing_a = wing(middle_a, axis, square)
+    wing_b = wing(between(middle(wings[2], wings[3]), e0), axis, square)
+    low = np.minimum(wing_a[1], wing_b[1])
+    x, y = (gathered(part, faces[:, None]) for part in axes)
+    run = dot(axis, x) + 1j * dot(axis, y)
+    side = np.sign((np.conj(run) * (dot(middle_a, x) + 1j * dot(middle_a, y))).imag)
+    _, second, half_a, half_b = pulls(length, wing_a, wing_b)
+    along_squared = np.zeros(length.shape)
+    across_squared = np.zeros(length.shape)
+    mixed = np.zeros(length.shape)
+    along_squared += second * length**2
+    for point, weight, sign in zip(
+        wings, (half_a, half_a, half_b, half_b), (side, side, -side, -side), strict=True
+    ):
+        place, height = wing(between(point, e0), axis, square)
         reach = place * length
-        along_squared += weights[:, column] * reach**2
-        across_squared += weights[:, column] * height**2
-        mixed += weights[:, column] * reach * sign * height
-    for column in (2, 4):
-        _, height, _ = _wing(e0, e1, rest[flat[:, column]], rest[flat[:, column + 1]])
-        low = np.minimum(low, height)
+        along_squared += weight * reach**2
+        across_squared += weight * height**2
+        mixed += weight * reach * sign * height
     phase = (run / np.maximum(np.abs(run), 1e-300)) ** 2
     root = np.sqrt(0.5)
     trace = 0.5 * root * (along_squared + across_squared)
     deviator = (0.5 * root * (along_squared - across_squared) + 1j * root * mixed) * phase
-    shape = (count, number)
-    sound = ((length > 0.0) & (low > _LOW * length) & (np.abs(run) > 0.0)).reshape(shape)
-    return _Flaps(
-        faces,
-        vertices,
-        present & sound,
-        sound,
-        trace.reshape(shape),
-        deviator.reshape(shape),
-    )
-
-
-def _middle(rest: Array, vertices: Integers, column: int) -> Array:
-    return np.asarray(0.5 * (rest[vertices[:, column]] + rest[vertices[:, column + 1]]))
+    sound = (length > 0.0) & (low > LOW * length) & (np.abs(run) > 0.0)
+    return _Flaps(faces, vertices, present & sound, sound, trace, deviator)
 
 
 def pair_triangles(sheet: Mesh, rest: Array) -> Mesh:
@@ -400,49 +275,52 @@ def pair_triangles(sheet: Mesh, rest: Array) -> Mesh:
     )
 
 
-def _wing_points(sheet: Mesh) -> Integers:
+def _wing_points(sheet: Mesh) -> Indices:
     """(L, 2) vertices whose middle lies opposite the edge that starts at each corner."""
-    sizes = np.repeat(sheet.sizes, sheet.sizes)
-    start = np.repeat(sheet.offsets[:-1].astype(np.int64), sheet.sizes)
-    place = np.arange(len(sheet.corners)) - start
+    sizes = np.repeat(sheet.sizes.astype(np.int32), sheet.sizes)
+    start = np.repeat(sheet.offsets[:-1], sheet.sizes)
+    place = np.arange(len(sheet.corners), dtype=np.int32) - start
     first = start + (place + (sizes + 1) // 2) % np.maximum(sizes, 1)
     second = start + (place + sizes // 2 + 1) % np.maximum(sizes, 1)
-    return np.stack([sheet.corners[first], sheet.corners[second]], axis=1).astype(np.int64)
+    return np.stack([sheet.corners[first], sheet.corners[second]], axis=1)
 
 
 def _edge_hinges(
     sheet: Mesh,
     table: EdgeTable,
     planes: FacePlanes,
-    faces: Integers,
-    corners: Integers,
-    wing_points: Integers,
-) -> tuple[Integers, Mask]:
+    corners: Indices,
+    wing_points: Indices,
+    position: Indices,
+) -> tuple[Indices, Mask]:
     """Hinges (N, n, 6) across the edges of faces of one size, and whether they are there.
 
     Where more than two faces share an edge, each bends against the next of them.
+
+    Args:
+        sheet: the faces.
+        table: their edges.
+        planes: their planes.
+        corners: (N, n) of the faces.
+        wing_points: as ``_wing_points``.
+        position: (L,) place of each corner in ``table.corners``.
     """
-    count, size = corners.shape
     following = np.roll(corners, -1, axis=1)
     edge = table.corner_edges[corners]
     begin, end = table.face_offsets[edge], table.face_offsets[edge + 1]
-    position = np.empty(len(sheet.corners), dtype=np.int64)
-    position[table.corners] = np.arange(len(table.corners))
     slot = position[corners]
     pair = slot + 1
     pair = np.where(pair >= end, np.where(end - begin == 2, begin, slot), pair)  # noqa: PLR2004
     other = table.corners[np.clip(pair, 0, max(len(table.corners) - 1, 0))]
     neighbour = table.faces[np.clip(pair, 0, max(len(table.faces) - 1, 0))]
     present = (edge >= 0) & (pair != slot) & (planes.area[neighbour] > 0.0)
-    e0, e1 = sheet.corners[corners].astype(np.int64), sheet.corners[following].astype(np.int64)
-    own, far = wing_points[corners], wing_points[other]
-    vertices = np.stack(
-        [e0, e1, own[:, :, 0], own[:, :, 1], far[:, :, 0], far[:, :, 1]], axis=2
-    ).reshape(count, size, 6)
+    vertices = np.empty((*corners.shape, 6), dtype=np.int32)
+    vertices[:, :, 0], vertices[:, :, 1] = sheet.corners[corners], sheet.corners[following]
+    vertices[:, :, 2:4], vertices[:, :, 4:] = wing_points[corners], wing_points[other]
     return vertices, present
 
 
-def _diagonal_hinges(names: Integers) -> Integers:
+def _diagonal_hinges(names: Indices) -> Indices:
     """Hinges (N, n, 6) on the diagonals from corner i to the one opposite."""
     size = names.shape[1]
     half = size // 2

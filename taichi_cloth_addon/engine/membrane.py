@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from .fit import Array, Complex, FitWeights, Mask, fit_weights, moments, uniaxial
 from .frames import (
@@ -14,7 +15,7 @@ from .frames import (
     quad_frames,
     spread_frames,
 )
-from .mesh import EdgeTable, Integers, Mesh
+from .mesh import EdgeTable, Indices, Integers, Mesh
 
 TRIANGLE = 3
 _CAP = 20.0  # largest stiffness a face may ask of one spring, over C11
@@ -22,6 +23,7 @@ _FLOOR = 0.02  # least weight of a triangle's edge over C11; half of G if that i
 _FOLDED = -0.5  # cosine above which two triangles are too folded for a shear spring
 _QUAD = 4
 _PLUMP = 1.8  # longest extent of a triangle over the other that is not slender
+_CORNERS = 32768  # corners of polygons at a time, so that their arrays stay in the cache
 _FITTED = 24  # largest polygon whose springs are fitted; larger ones share alike
 _FIT_TRIANGLES = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=1e-3, sparsity=1e-3)
 _FIT_QUADS = FitWeights(m0=1.0, m2=1.0, m4=1.0, ridge=0.3, sparsity=0.0, refinements=0)
@@ -41,7 +43,7 @@ class Candidates:
 
     elements: Elements
     structural: int
-    pairs: Integers
+    pairs: npt.NDArray[np.integer]
     lengths: Array
 
 
@@ -119,18 +121,40 @@ def candidates(sheet: Mesh, table: EdgeTable, planes: FacePlanes, rest: Array) -
         faces = np.flatnonzero((sizes == size) & (planes.area > 0.0))
         if not len(faces):
             continue
-        corners = sheet.offsets[faces, None].astype(np.int64) + np.arange(size)
+        corners = sheet.offsets[faces, None] + np.arange(size, dtype=np.int32)
         if size == TRIANGLE:
             found.append(_triangle_candidates(sheet, table, planes, rest, faces, corners))
         else:
-            found.append(_polygon_candidates(sheet, planes, rest, faces, corners))
+            step = max(_CORNERS // int(size), 1)
+            pieces = [
+                _polygon_candidates(
+                    sheet, planes, rest, faces[start : start + step], corners[start : start + step]
+                )
+                for start in range(0, len(faces), step)
+            ]
+            found.append(_joined(faces, pieces))
     return found
+
+
+def _joined(faces: Integers, pieces: list[Candidates]) -> Candidates:
+    elements = [piece.elements for piece in pieces]
+    return Candidates(
+        Elements(
+            faces,
+            np.concatenate([part.angles for part in elements]),
+            np.concatenate([part.allowed for part in elements]),
+            np.concatenate([part.price for part in elements]),
+        ),
+        pieces[0].structural,
+        np.concatenate([piece.pairs for piece in pieces]),
+        np.concatenate([piece.lengths for piece in pieces]),
+    )
 
 
 def _finish(
     faces: Integers,
     area: Array,
-    pairs: Integers,
+    pairs: npt.NDArray[np.integer],
     structural: int,
     along: Complex,
     lengths: Array,
@@ -144,7 +168,7 @@ def _finish(
 
 
 def _polygon_candidates(
-    sheet: Mesh, planes: FacePlanes, rest: Array, faces: Integers, corners: Integers
+    sheet: Mesh, planes: FacePlanes, rest: Array, faces: Integers, corners: Indices
 ) -> Candidates:
     """Edges, then corner i to i + 2, then i to the corner opposite."""
     size = corners.shape[1]
@@ -159,7 +183,7 @@ def _polygon_candidates(
             steps.append((start[:half] if size % 2 == 0 else start, half))
     first = np.concatenate([begin for begin, _ in steps])
     second = np.concatenate([(begin + step) % size for begin, step in steps])
-    names = sheet.corners[corners].astype(np.int64)
+    names = sheet.corners[corners]
     pairs = np.stack([names[:, first], names[:, second]], axis=2)
     vectors = rest[pairs[:, :, 1]] - rest[pairs[:, :, 0]]
     return _finish(
@@ -179,7 +203,7 @@ def _triangle_candidates(
     planes: FacePlanes,
     rest: Array,
     faces: Integers,
-    corners: Integers,
+    corners: Indices,
 ) -> Candidates:
     """Three edges, then for each the spring across it to the next triangle's far corner.
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .polygons import triangulate_corners
+from .sorting import run_starts, stable_order
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
@@ -18,6 +19,7 @@ Mask = npt.NDArray[np.bool_]
 _ZERO_AREA = 1e-10  # of the squared perimeter
 _ZERO_LENGTH = 1e-12  # of the mesh's extent
 _LISTED = 8  # indices named in one sentence
+_COMPARED = 8  # largest polygon whose corners are compared each with each
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,8 @@ def next_corner(mesh: Mesh) -> Integers:
 def select_faces(mesh: Mesh, faces: npt.ArrayLike) -> Mesh:
     """The mesh with only the given faces (same vertices, same loose edges)."""
     chosen = np.asarray(faces, dtype=np.int64)
+    if np.array_equal(chosen, np.arange(mesh.face_count)):
+        return mesh
     sizes = mesh.sizes[chosen]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     starts = mesh.offsets[chosen].astype(np.int64)
@@ -196,26 +200,28 @@ def select_faces(mesh: Mesh, faces: npt.ArrayLike) -> Mesh:
 
 def edge_table(mesh: Mesh) -> EdgeTable:
     """Unique edges of the mesh with the faces at each."""
-    first = mesh.corners.astype(np.int64)
+    first = mesh.corners
     second = first[next_corner(mesh)] if len(first) else first
-    loose = mesh.loose_edges.astype(np.int64).reshape(-1, 2)
+    loose = mesh.loose_edges.reshape(-1, 2)
     low = np.concatenate([np.minimum(first, second), loose.min(axis=1)])
     high = np.concatenate([np.maximum(first, second), loose.max(axis=1)])
-    proper = low != high
-    count = max(mesh.vertex_count, 1)
-    keys, inverse = np.unique(low[proper] * count + high[proper], return_inverse=True)
-    edge = np.full(len(low), -1, dtype=np.int64)
-    edge[proper] = inverse.reshape(-1)
-    corner_edges = edge[: len(first)]
-    used = np.flatnonzero(corner_edges >= 0)
-    order = used[np.argsort(corner_edges[used], kind="stable")]
-    offsets = np.zeros(len(keys) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(corner_edges[used], minlength=len(keys)), out=offsets[1:])
+    proper = np.flatnonzero(low != high)
+    order = proper[stable_order(low[proper], high[proper])]
+    low, high = low[order], high[order]
+    new = run_starts(low, high)
+    edge = np.cumsum(new) - 1
+    in_face = order < len(first)
+    corners, edge_of = order[in_face], edge[in_face]
+    corner_edges = np.full(len(first), -1, dtype=np.int64)
+    corner_edges[corners] = edge_of
+    count = int(new.sum())
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(np.bincount(edge_of, minlength=count), out=offsets[1:])
     return EdgeTable(
-        vertices=np.stack([keys // count, keys % count], axis=1).astype(np.int32),
+        vertices=np.stack([low[new], high[new]], axis=1).astype(np.int32),
         face_offsets=offsets,
-        faces=face_of_corner(mesh)[order],
-        corners=order,
+        faces=face_of_corner(mesh)[corners],
+        corners=corners,
         corner_edges=corner_edges,
     )
 
@@ -266,7 +272,9 @@ def vertex_areas(triangulation: Triangulation, rest: Array, vertex_count: int) -
     area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     owner = triangulation.face_of_triangle.astype(np.int64)
     face_area = np.bincount(owner, area)
-    pairs = np.unique((owner[:, None] * vertex_count + triangles).reshape(-1))
+    # Sorted by face already, so that a merge sort has little to do.
+    pairs = np.sort((owner[:, None] * vertex_count + triangles).reshape(-1), kind="stable")
+    pairs = pairs[run_starts(pairs)]
     face, vertex = pairs // vertex_count, pairs % vertex_count
     share = face_area / np.maximum(np.bincount(face, minlength=len(face_area)), 1)
     return np.bincount(vertex, share[face], vertex_count)
@@ -274,30 +282,41 @@ def vertex_areas(triangulation: Triangulation, rest: Array, vertex_count: int) -
 
 def _duplicates(mesh: Mesh) -> Mask:
     """(F,) true for later copies of a face on the same vertices."""
-    corners = mesh.corners.astype(np.uint64)
-    mixed = []
-    for seed in (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03):
-        value = (corners + np.uint64(1)) * np.uint64(seed)
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        value ^= value >> np.uint64(31)
-        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(value, dtype=np.uint64)])
-        mixed.append(total[mesh.offsets[1:]] - total[mesh.offsets[:-1]])
-    order = np.lexsort((mixed[1], mixed[0], mesh.sizes))
-    size, one, two = mesh.sizes[order], mixed[0][order], mixed[1][order]
-    same = (size[1:] == size[:-1]) & (one[1:] == one[:-1]) & (two[1:] == two[:-1])
     copies = np.zeros(mesh.face_count, dtype=np.bool_)
-    copies[order[1:][same]] = True
+    one = _mixed_sums(mesh, 0x9E3779B97F4A7C15)
+    if run_starts(np.sort(one)).all():
+        return copies
+    two = _mixed_sums(mesh, 0xD1B54A32D192ED03)
+    order = np.lexsort((two, one, mesh.sizes))
+    new = run_starts(mesh.sizes[order], one[order], two[order])
+    copies[order[~new]] = True
     return copies
+
+
+def _mixed_sums(mesh: Mesh, seed: int) -> npt.NDArray[np.uint64]:
+    """(F,) sum of a hash (splitmix64) of each polygon's vertices."""
+    value = (mesh.corners.astype(np.uint64) + np.uint64(1)) * np.uint64(seed)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    value ^= value >> np.uint64(31)
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(value, dtype=np.uint64)])
+    return np.asarray(total[mesh.offsets[1:]] - total[mesh.offsets[:-1]])
 
 
 def _distinct(mesh: Mesh) -> Integers:
     """(F,) number of different vertices of each polygon."""
-    keys = np.sort(face_of_corner(mesh) * max(mesh.vertex_count, 1) + mesh.corners)
-    new = np.ones(len(keys), dtype=np.bool_)
-    new[1:] = keys[1:] != keys[:-1]
-    owner = keys[new] // max(mesh.vertex_count, 1)
-    return np.bincount(owner, minlength=mesh.face_count).astype(np.int64)
+    sizes = mesh.sizes
+    distinct = sizes.copy()
+    for size in np.unique(sizes):
+        faces = np.flatnonzero(sizes == size)
+        names = mesh.corners[mesh.offsets[faces, None] + np.arange(size, dtype=np.int32)]
+        if size <= _COMPARED:
+            for corner in range(1, size):
+                distinct[faces] -= (names[:, :corner] == names[:, corner, None]).any(axis=1)
+        else:
+            names.sort(axis=1)
+            distinct[faces] -= (names[:, 1:] == names[:, :-1]).sum(axis=1)
+    return distinct
 
 
 def clean_faces(mesh: Mesh, positions: Array) -> Integers:

@@ -7,13 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from .bending import HingeSet, SparseMatrix
-from .springs import SpringNetwork
+from .sorting import stable_order
+from .springs import Adjacency, SpringNetwork
 
 Indices = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 # A rest angle (radians) below this counts as flat.
 _FLAT = 1e-3
+# Rows that are merged at a time.
+_BLOCK = 65536
 
 
 @dataclass(frozen=True)
@@ -56,38 +59,70 @@ def build_rows(
     bending: SparseMatrix,
 ) -> Rows:
     """Merge springs and the bending matrix (its diagonal is left out) into one list a vertex."""
-    count = len(network.vertices)
-    first = network.vertices.astype(np.int64)
-    spring_rows = np.concatenate([first[:, 0], first[:, 1]])
-    spring_columns = np.concatenate([first[:, 1], first[:, 0]])
-    spring_ids = np.concatenate([np.arange(count), np.arange(count)])
-
-    bending_rows = np.repeat(np.arange(vertex_count, dtype=np.int64), np.diff(bending.offsets))
-    bending_columns = bending.neighbours.astype(np.int64)
-    bending_ids = np.flatnonzero(bending_rows != bending_columns)
-    bending_keys = bending_rows[bending_ids] * vertex_count + bending_columns[bending_ids]
-    order = np.argsort(bending_keys)
-    bending_ids, bending_keys = bending_ids[order], bending_keys[order]
-
-    spring_keys = spring_rows * vertex_count + spring_columns
-    keys = np.union1d(spring_keys, bending_keys)
-    spring = np.full(len(keys), -1, dtype=np.int32)
-    spring[np.searchsorted(keys, spring_keys)] = spring_ids
-    matrix = np.full(len(keys), -1, dtype=np.int32)
-    matrix[np.searchsorted(keys, bending_keys)] = bending_ids
-    rows, columns = np.divmod(keys, vertex_count)
-
-    order = np.lexsort((columns, spring < 0, rows))
-    rows, columns, spring, matrix = rows[order], columns[order], spring[order], matrix[order]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=vertex_count))])
-    with_spring = np.bincount(rows[spring >= 0], minlength=vertex_count)
+    springs = network.adjacency(vertex_count)
+    blocks = [
+        _merged_block(start, min(start + _BLOCK, vertex_count), springs, bending)
+        for start in range(0, vertex_count, _BLOCK)
+    ]
+    nothing = np.zeros(0, dtype=np.int32)
+    counts = np.concatenate([nothing, *(block.counts for block in blocks)])
+    offsets = np.concatenate([[0], np.cumsum(counts)])
     return Rows(
         offsets.astype(np.int32),
-        (offsets[:-1] + with_spring).astype(np.int32),
-        columns.astype(np.int32),
-        spring,
-        matrix,
+        (offsets[:-1] + np.diff(springs.offsets)).astype(np.int32),
+        np.concatenate([nothing, *(block.neighbours for block in blocks)]),
+        np.concatenate([nothing, *(block.spring for block in blocks)]),
+        np.concatenate([nothing, *(block.bending for block in blocks)]),
     )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows: the number of their entries, and those entries as in Rows."""
+
+    counts: Indices
+    neighbours: Indices
+    spring: Indices
+    bending: Indices
+
+
+def _merged_block(start: int, end: int, springs: Adjacency, bending: SparseMatrix) -> _Block:
+    """Merge the springs and the bending matrix in rows ``start`` to ``end``."""
+    own = slice(springs.offsets[start], springs.offsets[end])
+    entries = slice(bending.offsets[start], bending.offsets[end])
+    row = np.arange(start, end, dtype=np.int64)
+    per_row = np.diff(springs.offsets[start : end + 1])
+    width = len(bending.offsets)
+    bend_row = np.repeat(row, np.diff(bending.offsets[start : end + 1]))
+    columns = bending.neighbours[entries]
+    free = bend_row != columns
+    keys = bend_row * width + columns
+    wanted = np.repeat(row, per_row) * width + springs.neighbours[own]
+    shared = np.full(len(wanted), -1, dtype=np.int32)
+    if len(keys):
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        found = keys[place] == wanted
+        shared[found] = place[found] + entries.start
+        free[place[found]] = False
+    only = np.flatnonzero(free)
+    only_row = bend_row[only] - start
+    only_per_row = np.bincount(only_row, minlength=end - start)
+    counts = per_row + only_per_row
+    begin = np.cumsum(counts) - counts
+    place = np.repeat(begin - (np.cumsum(per_row) - per_row), per_row)
+    place += np.arange(len(place))
+    begin += per_row - (np.cumsum(only_per_row) - only_per_row)
+    only_place = np.arange(len(only)) + begin[only_row]
+    total = len(wanted) + len(only)
+    neighbours = np.empty(total, dtype=np.int32)
+    neighbours[place] = springs.neighbours[own]
+    neighbours[only_place] = columns[only]
+    spring = np.full(total, -1, dtype=np.int32)
+    spring[place] = springs.springs[own]
+    matrix = np.empty(total, dtype=np.int32)
+    matrix[place] = shared
+    matrix[only_place] = only + entries.start
+    return _Block(counts.astype(np.int32), neighbours, spring, matrix)
 
 
 def incidence(elements: Indices, vertex_count: int) -> tuple[Indices, Indices]:
@@ -97,7 +132,7 @@ def incidence(elements: Indices, vertex_count: int) -> tuple[Indices, Indices]:
         offsets (V + 1,) and entries (E k,), an entry being element * k + slot.
     """
     flat = elements.reshape(-1)
-    entries = np.argsort(flat, kind="stable").astype(np.int32)
+    entries = stable_order(flat).astype(np.int32)
     counts = np.bincount(flat, minlength=vertex_count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return offsets, entries

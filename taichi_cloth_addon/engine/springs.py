@@ -30,10 +30,12 @@ from .membrane import (
 )
 from .mesh import EdgeTable, Indices, Integers, Mesh, clean_faces, edge_table, select_faces
 from .relaxation import corrected
+from .sorting import run_starts, stable_order, symmetric_rows
 from .straight import straight_pairs
 
 __all__ = ["Adjacency", "SpringKind", "SpringNetwork", "axial_stiffness", "build_springs"]
 
+_PIECE = 16384  # springs at a time, so that their arrays stay in the cache
 FLEXION_SHARE = 0.01  # largest flexion stiffness over C11
 
 
@@ -80,17 +82,10 @@ class SpringNetwork:
 
     def adjacency(self, vertex_count: int) -> Adjacency:
         """The springs by vertex."""
-        ends = self.vertices.astype(np.int64)
-        owner = np.concatenate([ends[:, 0], ends[:, 1]])
-        other = np.concatenate([ends[:, 1], ends[:, 0]])
-        order = np.argsort(owner * max(vertex_count, 1) + other)
-        offsets = np.zeros(vertex_count + 1, dtype=np.int32)
-        np.cumsum(np.bincount(owner, minlength=vertex_count), out=offsets[1:])
-        return Adjacency(
-            offsets,
-            (order % max(len(ends), 1)).astype(np.int32),
-            other[order].astype(np.int32),
-        )
+        low, high = self.vertices.T
+        order = stable_order(low, high)
+        offsets, pairs, neighbours = symmetric_rows(low[order], high[order], vertex_count)
+        return Adjacency(offsets, order.astype(np.int32)[pairs], neighbours)
 
 
 def build_springs(
@@ -118,7 +113,7 @@ def build_springs(
     rest = np.where(np.isfinite(positions_rest), positions_rest, 0.0).astype(np.float64)
     table = edge_table(mesh)
     sheet = select_faces(mesh, clean_faces(mesh, positions_rest))
-    sheet_table = edge_table(sheet)
+    sheet_table = table if sheet is mesh else edge_table(sheet)
     planes = face_planes(sheet, sheet_table, rest)
     groups = candidates(sheet, sheet_table, planes, rest)
     frames = material_frames(sheet, sheet_table, planes, rest, groups)
@@ -145,33 +140,7 @@ def _assemble(
 ) -> SpringNetwork:
     """Add up the shares of the faces, split off the flexion springs, sort."""
     count = max(mesh.vertex_count, 1)
-    edges = table.vertices.astype(np.int64)
-    keys = [edges[:, 0] * count + edges[:, 1]]
-    kinds = [np.full(len(edges), SpringKind.STRUCTURAL, dtype=np.uint8)]
-    values = [[np.zeros(len(edges))], [np.zeros(len(edges))]]
-    for number, group in enumerate(groups):
-        triangle = group.structural == TRIANGLE
-        stiff, damp = shares[0][number], shares[1][number]
-        kind = np.full(group.pairs.shape[:2], SpringKind.SHEAR, dtype=np.uint8)
-        kind[:, : group.structural] = SpringKind.STRUCTURAL
-        used = group.pairs[:, :, 0] != group.pairs[:, :, 1]
-        if triangle:
-            used &= (
-                (kind == SpringKind.STRUCTURAL)
-                | (stiff > 1e-6 * targets[0].axial)
-                | (damp > 1e-6 * targets[1].axial)
-            )
-        low, high = group.pairs.min(axis=2), group.pairs.max(axis=2)
-        keys.append((low * count + high)[used])
-        kinds.append(kind[used])
-        values[0].append(stiff[used])
-        values[1].append(damp[used])
-    merged, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-    inverse = inverse.reshape(-1)
-    kind = np.full(len(merged), SpringKind.FLEXION, dtype=np.uint8)
-    np.minimum.at(kind, inverse, np.concatenate(kinds))
-    total = [_sums(inverse, np.concatenate(part), len(merged)) for part in values]
-    edge_spring = np.searchsorted(merged, keys[0])
+    merged, kind, total, edge_spring = _summed(table, groups, shares, targets, count)
     total = _thread_stiffness(total, edge_spring, table, targets)
     one, two, ends = straight_pairs(mesh, table, rest)
     if not len(one):
@@ -205,6 +174,55 @@ def _assemble(
         rest,
         count,
     )
+
+
+def _summed(
+    table: EdgeTable,
+    groups: list[Candidates],
+    shares: tuple[list[Array], list[Array]],
+    targets: tuple[Target, Target],
+    count: int,
+) -> tuple[Integers, npt.NDArray[np.uint8], list[Array], Integers]:
+    """Sum of the faces' shares in each spring.
+
+    Returns:
+        Sorted keys (S,), low end * count + high end; kinds; stiffness and damping; the spring
+        of each edge.
+    """
+    edges = table.vertices
+    lows, highs = [edges[:, 0]], [edges[:, 1]]
+    kinds = [np.full(len(edges), SpringKind.STRUCTURAL, dtype=np.uint8)]
+    values = [[np.zeros(len(edges))], [np.zeros(len(edges))]]
+    for number, group in enumerate(groups):
+        triangle = group.structural == TRIANGLE
+        stiff, damp = shares[0][number], shares[1][number]
+        kind = np.full(group.pairs.shape[:2], SpringKind.SHEAR, dtype=np.uint8)
+        kind[:, : group.structural] = SpringKind.STRUCTURAL
+        used = group.pairs[:, :, 0] != group.pairs[:, :, 1]
+        if triangle:
+            used &= (
+                (kind == SpringKind.STRUCTURAL)
+                | (stiff > 1e-6 * targets[0].axial)
+                | (damp > 1e-6 * targets[1].axial)
+            )
+        one, two = group.pairs[:, :, 0][used], group.pairs[:, :, 1][used]
+        lows.append(np.minimum(one, two))
+        highs.append(np.maximum(one, two))
+        kinds.append(kind[used])
+        values[0].append(stiff[used])
+        values[1].append(damp[used])
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    del lows, highs
+    order = stable_order(low, high)
+    low, high = low[order], high[order]
+    new = run_starts(low, high)
+    merged = low[new].astype(np.int64) * count + high[new]
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.cumsum(new) - 1
+    kind = np.minimum.reduceat(np.concatenate(kinds)[order], np.flatnonzero(new))
+    del low, high, order
+    total = [_sums(inverse, np.concatenate(part), len(merged)) for part in values]
+    return merged, kind, total, inverse[: len(edges)]
 
 
 def _sums(index: Integers, values: Array, count: int) -> Array:
@@ -251,8 +269,18 @@ def _sorted_network(
     count: int,
 ) -> SpringNetwork:
     order = np.argsort(keys, kind="stable")
-    vertices = np.stack([keys // count, keys % count], axis=1)[order]
-    length = np.linalg.norm(rest[vertices[:, 1]] - rest[vertices[:, 0]], axis=1)
+    keys = keys[order]
+    vertices = np.empty((len(keys), 2), dtype=np.int32)
+    np.floor_divide(keys, count, out=vertices[:, 0], casting="unsafe")
+    np.remainder(keys, count, out=vertices[:, 1], casting="unsafe")
     return SpringNetwork(
-        vertices.astype(np.int32), kind[order], length, stiffness[order], damping[order]
+        vertices, kind[order], _lengths(rest, vertices), stiffness[order], damping[order]
     )
+
+
+def _lengths(rest: Array, vertices: Indices) -> Array:
+    length = np.empty(len(vertices))
+    for start in range(0, len(vertices), _PIECE):
+        ends = vertices[start : start + _PIECE]
+        length[start : start + _PIECE] = np.linalg.norm(rest[ends[:, 1]] - rest[ends[:, 0]], axis=1)
+    return length

@@ -4,9 +4,11 @@
 import numpy as np
 
 from .fit import Array
-from .mesh import EdgeTable, Integers, Mesh, next_corner
+from .mesh import EdgeTable, Indices, Integers, Mesh, next_corner
+from .sorting import stable_order
 
 _STRAIGHT = -0.8  # cosine below which two edges run straight on
+_PIECE = 4096  # vertices at a time, so that their arrays stay in the cache
 _STAR = 128  # most edges at a vertex that are searched for straight pairs
 
 
@@ -18,53 +20,68 @@ def straight_pairs(
     Returns:
         (P,) and (P,) edges, (P, 2) their far ends, smaller index first.
     """
-    edges = table.vertices.astype(np.int64)
-    edge_count = len(edges)
-    owner = np.concatenate([edges[:, 0], edges[:, 1]])
-    order = np.argsort(owner, kind="stable")
-    other = np.concatenate([edges[:, 1], edges[:, 0]])[order]
-    edge = order % max(edge_count, 1)
-    slot = np.empty(2 * edge_count, dtype=np.int64)
+    edge_count = len(table.vertices)
+    owner = table.vertices.T.reshape(-1)
+    order = stable_order(owner)
+    slot = np.empty(2 * edge_count, dtype=np.int32)
     degree = np.bincount(owner, minlength=mesh.vertex_count)
-    start = np.cumsum(degree) - degree
+    start = np.concatenate([[0], np.cumsum(degree)])
     slot[order] = np.arange(2 * edge_count) - start[owner[order]]
-    direction = rest[other] - rest[owner[order]]
-    direction /= np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), 1e-300)
-    beside = _edges_sharing_a_face(mesh, table, slot, edge_count)
+    order = order.astype(np.int32)
+    following = next_corner(mesh)
+    corners = np.flatnonzero((table.corner_edges >= 0) & (table.corner_edges[following] >= 0))
+    vertex = mesh.corners[following[corners]]
+    corners = corners[stable_order(vertex)].astype(np.int32)
+    corner_start = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=len(degree)))])
     pairs: list[Integers] = [np.zeros((0, 4), dtype=np.int64)]
-    for size in np.unique(degree[(degree > 1) & (degree <= _STAR)]):
-        vertices = np.flatnonzero(degree == size)
-        rows = start[vertices, None] + np.arange(size)
-        cosine = np.einsum("nid,njd->nij", direction[rows], direction[rows])
-        place = np.full(mesh.vertex_count, -1, dtype=np.int64)
-        place[vertices] = np.arange(len(vertices))
-        here = beside[place[beside[:, 0]] >= 0]
-        cosine[place[here[:, 0]], here[:, 1], here[:, 2]] = 1.0
-        cosine[place[here[:, 0]], here[:, 2], here[:, 1]] = 1.0
-        best = cosine.argmin(axis=2)
-        index = np.arange(len(vertices))[:, None]
-        mutual = np.take_along_axis(best, best, axis=1) == np.arange(size)
-        lowest = np.take_along_axis(cosine, best[:, :, None], axis=2)[:, :, 0]
-        good = mutual & (lowest < _STRAIGHT) & (best > np.arange(size))
-        row, first = np.nonzero(good)
-        one, two = rows[row, first], rows[row, best[row, first]]
-        pairs.append(np.stack([edge[one], edge[two], other[one], other[two]], axis=1))
-        del index
+    for first in range(0, mesh.vertex_count, _PIECE):
+        last = min(first + _PIECE, mesh.vertex_count)
+        own = order[start[first] : start[last]]
+        edge = own % max(edge_count, 1)
+        far = table.vertices[edge, 1 - own // max(edge_count, 1)]
+        direction = rest[far] - rest[owner[own]]
+        direction /= np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), 1e-300)
+        turns = corners[corner_start[first] : corner_start[last]]
+        ahead = following[turns]
+        at = mesh.corners[ahead]
+        sides = []
+        for one in (table.corner_edges[turns], table.corner_edges[ahead]):
+            sides.append(slot[one + edge_count * (table.vertices[one, 1] == at)])
+        for size in np.unique(degree[first:last]):
+            if not 1 < size <= _STAR:
+                continue
+            vertices = np.flatnonzero(degree[first:last] == size)
+            place = np.full(last - first, -1, dtype=np.int64)
+            place[vertices] = np.arange(len(vertices))
+            here = np.flatnonzero(place[at - first] >= 0)
+            row = place[at[here] - first]
+            rows = (start[first + vertices] - start[first])[:, None] + np.arange(size)
+            beside = (row, sides[0][here], sides[1][here])
+            row, one, two = _straight(direction[rows], beside)
+            one, two = rows[row, one], rows[row, two]
+            pairs.append(np.stack([edge[one], edge[two], far[one], far[two]], axis=1))
     found = np.concatenate(pairs)
     ends = np.sort(found[:, 2:], axis=1)
     return found[:, 0], found[:, 1], ends
 
 
-def _edges_sharing_a_face(
-    mesh: Mesh, table: EdgeTable, slot: Integers, edge_count: int
-) -> Integers:
-    """(N, 3) vertex and the places of two edges there that belong to one face."""
-    edges = table.vertices.astype(np.int64)
-    following = next_corner(mesh)
-    vertex = mesh.corners[following].astype(np.int64)
-    before, after = table.corner_edges, table.corner_edges[following]
-    proper = (before >= 0) & (after >= 0)
-    vertex, before, after = vertex[proper], before[proper], after[proper]
-    slot_before = slot[before + edge_count * (edges[before, 1] == vertex)]
-    slot_after = slot[after + edge_count * (edges[after, 1] == vertex)]
-    return np.stack([vertex, slot_before, slot_after], axis=1)
+def _straight(
+    direction: Array, beside: tuple[Integers, Indices, Indices]
+) -> tuple[Integers, Integers, Integers]:
+    """Rows (vertices) and the two places there of edges that run straight on.
+
+    Args:
+        direction: (N, n, 3) unit vectors of the n edges at each vertex.
+        beside: row and two places of edges there that share a face.
+    """
+    size = direction.shape[1]
+    cosine = np.einsum("nid,njd->nij", direction, direction)
+    row, one, two = beside
+    cosine[row, one, two] = 1.0
+    cosine[row, two, one] = 1.0
+    best = cosine.argmin(axis=2)
+    mutual = np.take_along_axis(best, best, axis=1) == np.arange(size)
+    lowest = np.take_along_axis(cosine, best[:, :, None], axis=2)[:, :, 0]
+    good = mutual & (lowest < _STRAIGHT) & (best > np.arange(size))
+    row, first = np.nonzero(good)
+    return row, first, best[row, first]

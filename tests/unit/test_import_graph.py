@@ -20,6 +20,7 @@ ADDON = ROOT / "taichi_cloth_addon"
 
 # A module (or package) of the engine may import itself and those above it, no other.
 ENGINE_ORDER = (
+    "sorting",
     "polygons",
     "mesh",
     "fit",
@@ -28,6 +29,7 @@ ENGINE_ORDER = (
     "relaxation",
     "straight",
     "springs",
+    "hinges",
     "bending",
     "coloring",
     "hierarchy",
