@@ -8,7 +8,8 @@ It keeps no pointers into Blender's data between two calls; objects are found ag
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ..cache.storage import CacheError, make_folder
 from . import attach, capture, changes, finished, plans, preferences, process, results, status
 from .plans import BakeError, Target
 from .process import Event, WorkerError, WorkerProcess
-from .progress import Progress, duration
+from .progress import Progress, duration, number
 from .properties import cloth_settings
 
 AHEAD = 24
@@ -89,7 +90,7 @@ class BakeSession:
         self.live = False  # Whether the user can see the timeline between two pumps.
         self._scene_uid = scene.session_uid
         self._resume = resume
-        self._checked = False
+        self._steps: Iterator[None] | None = None
         self._cancelled = False
         self._capture: capture.Capture | None = None
         self._worker: WorkerProcess | None = None
@@ -173,11 +174,10 @@ class BakeSession:
     def _step(self, deadline: float) -> None:
         if self._worker is None:
             if self._cancelled:
+                self._drop_capture()
                 self._end(Outcome.CANCELLED)
-            elif not self._checked:
-                self._check_group()
             else:
-                self._begin_group()
+                self._prepare(deadline)
             return
         self._read_events()
         stopped = self._end_event is not None and self._end_event.get("state") != "done"
@@ -203,38 +203,55 @@ class BakeSession:
             found.append(ob)
         return found
 
-    def _check_group(self) -> None:
-        scene = self._scene()
-        objects = self._objects()
+    def _prepare(self, deadline: float) -> None:
+        """Go on with what comes before the worker, a step at least."""
+        if self._steps is None:
+            self._steps = self._group_steps()
+        for _ in self._steps:
+            if time.monotonic() > deadline:
+                return
+        self._steps = None
+
+    def _group_steps(self) -> Iterator[None]:
+        """Check the group, read its first frame, start its worker; with pauses."""
+        count = sum(len(capture.base_mesh(ob).vertices) for ob in self._objects())
         self.progress = Progress(
-            phase="reading the scene",
+            phase=f"checking {number(count)} vertices",
             total=self.group.frame_end - self.group.frame_start + 1,
             messages=self.progress.messages,
         )
-        problems = capture.check(scene, objects)
-        status.remember_problems(objects, problems)
+        yield
+        known = capture.KnownWeights()
+        problems = yield from capture.check_steps(self._found, known)
+        status.remember_problems(self._objects(), problems)
         errors = [p.message for p in problems if p.severity == "ERROR"]
         if errors:
             raise BakeError("\n".join(errors))
         self.notices += [p.message for p in problems if p.severity != "ERROR"]
-        self._checked = True
-
-    def _begin_group(self) -> None:
-        scene = self._scene()
-        objects = self._objects()
+        self.progress.phase = f"reading {number(count)} vertices"
+        yield
+        scene, objects = self._found()
         for ob in objects:
             make_folder(capture.cache_path(ob, scene).parent)
         results.prune_unsaved(capture.cache_path(objects[0], scene).parent)
-        self._begin_capture(scene, objects)
-        self._worker = WorkerProcess(self._job_folder, resume=self._resume, polite=self.live)
-        self._end_event = None
+        del scene, objects, ob
+        frames = self.group.frame_start, self.group.frame_end
+        self._capture = yield from capture.begin_steps(self._found, *frames, known)
+        self.progress.phase = "starting"
+        if not self._resume:  # Resuming may have to read yet another frame.
+            yield
+            self.put_back()
+        yield
+        self._begin_group(self._capture)
 
-    def _begin_capture(self, scene: bpy.types.Scene, objects: list[bpy.types.Object]) -> None:
-        captured = self._capture = capture.begin(
-            scene,
-            objects,
-            self.group.frame_start,
-            self.group.frame_end,
+    def _found(self) -> tuple[bpy.types.Scene, list[bpy.types.Object]]:
+        return self._scene(), self._objects()
+
+    def _begin_group(self, captured: capture.Capture) -> None:
+        """Write the job and start the worker on it."""
+        scene, objects = self._found()
+        captured.job = replace(
+            captured.job,
             device=preferences.device(scene),
             kernel_cache=str(preferences.user_folder("kernels")),
         )
@@ -244,6 +261,7 @@ class BakeSession:
                 raise BakeError(f"The cancelled bake of {objects[0].name} is gone; bake again")
             self._job_folder = found
             self._next_frame = self._prepare_resume(found, captured)
+            self.put_back()
         else:
             folder = capture.cache_path(objects[0], scene).parent
             self._job_folder = jobs.job_folder(folder, self.group.targets[0].uid)
@@ -254,7 +272,8 @@ class BakeSession:
             self._next_frame = self.group.frame_start + 1
         self._job = captured.job
         self._worker_frame = self._next_frame - 1
-        self.put_back()
+        self._worker = WorkerProcess(self._job_folder, resume=self._resume, polite=self.live)
+        self._end_event = None
 
     def _discard_other_job(self, ob: bpy.types.Object) -> None:
         """A new bake ends what could be resumed, also if the object had other company then."""
@@ -367,7 +386,6 @@ class BakeSession:
             following = self._groups.index(self.group) + 1
             if following < len(self._groups) and not self._cancelled:
                 self.group = self._groups[following]
-                self._checked = False
                 return
             self._end(Outcome.CANCELLED if following < len(self._groups) else Outcome.DONE)
         else:
@@ -412,6 +430,7 @@ class BakeSession:
             self._end(Outcome.FAILED)
 
     def _drop_capture(self) -> None:
+        self._steps = None
         self.put_back()
         self._capture = None
 

@@ -10,7 +10,7 @@ that follows in the stack are switched off while a shape is read, and on again a
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import bpy
 import numpy as np
@@ -20,14 +20,19 @@ from ..cache.frames import FrameBlock
 from ..cache.job import VERSION, Job, JobCloth
 from ..engine.inputs import FrameInputs, Sample
 from ..engine.material import Fabric, fabric_names
+from ..engine.mesh import Steps, finished
 from ..engine.model import ClothPart
 from ..engine.solver import Device, Integrator, SolverOptions
 from . import effectors, evaluated
 from .cache_paths import cache_path as cache_path
+from .checks import Find
 from .checks import Problem as Problem
 from .checks import check as check
+from .checks import check_steps as check_steps
 from .checks import frame_range as frame_range
 from .evaluated import CaptureError as CaptureError
+from .evaluated import KnownWeights as KnownWeights
+from .evaluated import base_mesh as base_mesh
 from .hashes import settings_hash as settings_hash
 from .hashes import topology_hash as topology_hash
 from .properties import cloth_settings, ensure_uid
@@ -37,7 +42,6 @@ Time = tuple[int, float]
 
 _QUICK = 0.08
 """s; a whole frame that takes less is read in one go, and the user's frame put back."""
-_SMALLEST_SCALE = 1e-9
 
 
 @dataclass
@@ -203,7 +207,7 @@ class Capture:
             _check_visible(ob, view_layer)
             result = ob.evaluated_get(depsgraph)
             matrix = effectors.world_matrix(result, scale)
-            matrices.append(_invertible(matrix, ob))
+            matrices.append(evaluated.invertible(matrix, ob))
             targets.append(_targets(ob, cloth, depsgraph, matrix, scene.frame_current))
             settings = cloth_settings(result)
             winds.append(
@@ -251,6 +255,47 @@ def begin(
     Raises:
         CaptureError: an object cannot be read.
     """
+    known = evaluated.KnownWeights()
+    steps = begin_steps(lambda: (scene, objects), frame_start, frame_end, known)
+    captured = finished(steps)
+    captured.job = replace(
+        captured.job,
+        options=options or captured.job.options,
+        device=device,
+        kernel_cache=kernel_cache,
+    )
+    return captured
+
+
+def begin_steps(
+    find: Find, frame_start: int, frame_end: int, known: evaluated.KnownWeights
+) -> Steps[Capture]:
+    """As ``begin``, with pauses.
+
+    What needs the scene at its first frame is done in one step, a frame change apart.
+
+    Args:
+        find: finds the scene and the objects.
+        frame_start: first frame, the rest shape.
+        frame_end: last frame.
+        known: pin groups that were read already.
+    """
+    _be_ready(*find())
+    hashes = []
+    for index in range(len(find()[1])):
+        yield
+        hashes.append(_fingerprints(*find(), index, known))
+    yield
+    scene, objects = find()
+    home = _time_of(scene)
+    try:
+        return _first_capture(scene, objects, (frame_start, frame_end), home, known, hashes)
+    except BaseException:
+        _go(scene, home)
+        raise
+
+
+def _be_ready(scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> None:
     if not objects:
         raise CaptureError("There is no cloth to bake. Select a mesh object.")
     for ob in objects:
@@ -258,55 +303,70 @@ def begin(
             raise CaptureError(f'"{ob.name}" is in Edit Mode. Leave it (Tab) and bake again.')
         ob.update_from_editmode()
         ensure_uid(ob)
-    home = _time_of(scene)
     evaluated.settle(scene)
+
+
+def _fingerprints(
+    scene: bpy.types.Scene,
+    objects: Sequence[bpy.types.Object],
+    index: int,
+    known: evaluated.KnownWeights,
+) -> tuple[str, str]:
+    ob = objects[index]
+    return settings_hash(ob, scene, known), topology_hash(ob)
+
+
+def _first_capture(
+    scene: bpy.types.Scene,
+    objects: Sequence[bpy.types.Object],
+    frames: tuple[int, int],
+    home: Time,
+    known: evaluated.KnownWeights,
+    hashes: Sequence[tuple[str, str]],
+) -> Capture:
+    """Go to the first frame and read it."""
     view_layer = evaluated.view_layer_of(scene, objects[0])
-    try:
-        for ob in objects:
-            _check_visible(ob, view_layer)
-        seconds = _go(scene, (frame_start, 0.0))
-        cloths, parts = [], []
-        scale = effectors.unit_scale(scene)
-        for ob in objects:
-            cloth, part = _first_shape(ob, view_layer, scale)
-            cloths.append(cloth)
-            parts.append(part)
-        job = Job(
-            version=VERSION,
-            fps=effectors.frames_per_second(scene),
-            frame_start=frame_start,
-            frame_end=frame_end,
-            options=options or _options(objects),
-            device=device,
-            kernel_cache=kernel_cache,
-            settings_hash=" ".join(settings_hash(ob, scene) for ob in objects),
-            cloths=tuple(
-                JobCloth(part, cloth.uid, str(cache_path(ob, scene)), topology_hash(ob))
-                for ob, cloth, part in zip(objects, cloths, parts, strict=True)
-            ),
-        )
-        captured = Capture(
-            job=job,
-            first=FrameBlock(frame_start, FrameInputs((), (), np.empty(0)), np.empty(0)),
-            scene_uid=scene.session_uid,
-            _cloths=cloths,
-            _winds=[ob.name for ob in effectors.wind_objects(view_layer)],
-            _samples=max(cloth_settings(ob).motion_samples for ob in objects),
-            _home=home,
-            _left=_time_of(scene),
-            _seconds=seconds,
-            _switched=True,
-        )
-        readings = captured._read(scene, [(frame_start, 0.0)], stay=True)
-        captured.first = _block(frame_start, readings)
-    except BaseException:
-        _go(scene, home)
-        raise
+    for ob in objects:
+        _check_visible(ob, view_layer)
+    seconds = _go(scene, (frames[0], 0.0))
+    scale = effectors.unit_scale(scene)
+    shapes = [_first_shape(ob, view_layer, scale, known) for ob in objects]
+    job = Job(
+        version=VERSION,
+        fps=effectors.frames_per_second(scene),
+        frame_start=frames[0],
+        frame_end=frames[1],
+        options=_options(objects),
+        device=Device.AUTO,
+        kernel_cache="",
+        settings_hash=" ".join(settings for settings, _ in hashes),
+        cloths=tuple(
+            JobCloth(part, cloth.uid, str(cache_path(ob, scene)), topology)
+            for ob, (cloth, part), (_, topology) in zip(objects, shapes, hashes, strict=True)
+        ),
+    )
+    captured = Capture(
+        job=job,
+        first=FrameBlock(frames[0], FrameInputs((), (), np.empty(0)), np.empty(0)),
+        scene_uid=scene.session_uid,
+        _cloths=[cloth for cloth, _ in shapes],
+        _winds=[ob.name for ob in effectors.wind_objects(view_layer)],
+        _samples=max(cloth_settings(ob).motion_samples for ob in objects),
+        _home=home,
+        _left=_time_of(scene),
+        _seconds=seconds,
+        _switched=True,
+    )
+    readings = captured._read(scene, [(frames[0], 0.0)], stay=True)
+    captured.first = _block(frames[0], readings)
     return captured
 
 
 def _first_shape(
-    ob: bpy.types.Object, view_layer: bpy.types.ViewLayer, scale: float
+    ob: bpy.types.Object,
+    view_layer: bpy.types.ViewLayer,
+    scale: float,
+    known: evaluated.KnownWeights,
 ) -> tuple[_Cloth, ClothPart]:
     settings = cloth_settings(ob)
     place = evaluated.place_of(ob, view_layer)
@@ -320,13 +380,14 @@ def _first_shape(
         local = evaluated.read_positions(data)
         weights = None
         if settings.pin_group:
-            weights = evaluated.group_weights(result, data, settings.pin_group)
+            read = known.of(ob, place.before)
+            weights = evaluated.group_weights(result, data, settings.pin_group, read)
             if weights is None:
                 raise CaptureError(
                     f'"{ob.name}" has no vertex group or attribute "{settings.pin_group}" to pin '
                     "it by. Choose another pin group, or none."
                 )
-        matrix = _invertible(effectors.world_matrix(result, scale), ob)
+        matrix = evaluated.invertible(effectors.world_matrix(result, scale), ob)
         fabric = _fabric(result)
     if not len(mesh.offsets) - 1:
         raise CaptureError(f'"{ob.name}" has no faces, so there is no cloth. Add faces.')
@@ -392,16 +453,6 @@ def _targets(
             "Repair the modifier or animation that moves them."
         )
     return targets
-
-
-def _invertible(matrix: Array, ob: bpy.types.Object) -> Array:
-    scales = np.linalg.norm(matrix[:3, :3], axis=0)
-    flat = not np.isfinite(matrix).all() or scales.min() < _SMALLEST_SCALE
-    if flat or abs(np.linalg.det(matrix[:3, :3] / scales)) < _SMALLEST_SCALE:
-        raise CaptureError(
-            f'"{ob.name}" is scaled to nothing along an axis. Give it a scale at every frame.'
-        )
-    return matrix
 
 
 def _check_visible(ob: bpy.types.Object, view_layer: bpy.types.ViewLayer) -> None:

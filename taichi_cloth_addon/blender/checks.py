@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds what stands in the way of a bake, all of it in one pass. Part of ``capture``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 
 import bpy
 import numpy as np
 
-from ..engine.mesh import diagnose
+from ..engine.mesh import Diagnosis, Mesh, Steps, diagnose_steps, finished
 from . import cache_paths, effectors, evaluated, hashes, stack
 from .properties import cloth_settings
 
@@ -43,23 +44,74 @@ def frame_range(scene: bpy.types.Scene, ob: bpy.types.Object) -> tuple[int, int]
     return settings.frame_start, settings.frame_end
 
 
+Find = Callable[[], tuple[bpy.types.Scene, Sequence[bpy.types.Object]]]
+"""Finds the scene and the objects anew: no pointer is kept over a pause."""
+
+
 def check(scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> list[Problem]:
     """List every problem of every object, at the current frame.
 
     Evaluates the scene; edits in Edit Mode are flushed to the mesh.
     """
+    return finished(check_steps(lambda: (scene, objects), evaluated.KnownWeights()))
+
+
+def check_steps(find: Find, known: evaluated.KnownWeights) -> Steps[list[Problem]]:
+    """As ``check``, with pauses.
+
+    Args:
+        find: finds the scene and the objects.
+        known: takes the pin groups that are read on the way.
+    """
     problems: list[Problem] = []
-    evaluated.settle(scene)
-    for ob in objects:
-        _Check(scene, ob, problems).run()
-    if objects:
-        _check_scene(scene, objects, problems)
+    evaluated.settle(find()[0])
+    for index in range(len(find()[1])):
+        yield from _object_steps(partial(_one_of, find, index), problems, known)
+        yield
+    _check_scene(*find(), problems)
     return problems
+
+
+def _one_of(find: Find, index: int) -> tuple[bpy.types.Scene, bpy.types.Object]:
+    scene, objects = find()
+    return scene, objects[index]
+
+
+def _object_steps(
+    find: Callable[[], tuple[bpy.types.Scene, bpy.types.Object]],
+    problems: list[Problem],
+    known: evaluated.KnownWeights,
+) -> Steps[None]:
+    """Append the problems of one object."""
+    visible = _Check(*find(), problems).first_look()
+    if visible is None:
+        return
+    yield
+    copied = _Check(*find(), problems).mesh()
+    if copied is not None:
+        name, shape, positions = copied
+        yield
+        found = yield from diagnose_steps(shape, positions.astype(np.float64))
+        _tell(name, found, problems)
+    if visible:
+        yield from known.read_steps(lambda: find()[1])
+        yield
+        _Check(*find(), problems).evaluation(known)
+
+
+def _tell(name: str, found: Diagnosis, problems: list[Problem]) -> None:
+    """Faults that the engine finds; it copes with all but missing numbers."""
+    for index, sentence in enumerate(found.sentences(f'"{name}"')):
+        fatal = index == 0 and len(found.non_finite_vertices)
+        severity = "ERROR" if fatal else "WARNING"
+        problems.append(Problem(name, severity, sentence + "."))
 
 
 def _check_scene(
     scene: bpy.types.Scene, objects: Sequence[bpy.types.Object], problems: list[Problem]
 ) -> None:
+    if not objects:
+        return
     first = objects[0]
     strength = float(np.linalg.norm(np.array(scene.gravity)))
     if scene.use_gravity and strength > _STRONG_GRAVITY and effectors.unit_scale(scene) != 1.0:
@@ -104,23 +156,25 @@ class _Check:
     def warning(self, message: str, fix: str = "") -> None:
         self.problems.append(Problem(self.ob.name, "WARNING", f'"{self.ob.name}" {message}', fix))
 
-    def run(self) -> None:
-        """Append all problems of the object."""
+    def first_look(self) -> bool | None:
+        """Append what needs no look at the mesh.
+
+        Returns:
+            Whether the object can be evaluated; None if there is no mesh to look at.
+        """
         ob = self.ob
         if not isinstance(ob.data, bpy.types.Mesh):
             self.error("is no mesh. Convert it to a mesh (Object > Convert).")
-            return
+            return None
         self.ownership()
         visible = self.visibility()
         self.settings()
         if ob.use_dynamic_topology_sculpting:
             self.error("is sculpted with dynamic topology. Leave Sculpt Mode first.")
-            return
+            return None
         if ob.mode != "OBJECT":
             ob.update_from_editmode()
-        self.mesh(ob.data)
-        if visible:
-            self.evaluation(ob.data)
+        return visible
 
     def ownership(self) -> None:
         """Linked data cannot get a modifier."""
@@ -171,29 +225,22 @@ class _Check:
                 "it will be switched off."
             )
 
-    def mesh(self, mesh: bpy.types.Mesh) -> None:
-        """Faults of the base mesh."""
+    def mesh(self) -> tuple[str, Mesh, evaluated.Positions] | None:
+        """Append what the base mesh is too small for; the name and a copy of the mesh."""
+        mesh = evaluated.base_mesh(self.ob)
         if not len(mesh.polygons):
             self.error("has no faces, so there is no cloth. Add faces (select the edges, press F).")
-            return
+            return None
         if len(mesh.vertices) < COARSE:
             self.warning(
                 f"has only {len(mesh.vertices)} vertices, too few for folds. Subdivide it.",
                 "SUBDIVIDE",
             )
-        self.diagnosis(mesh)
+        return self.ob.name, evaluated.read_mesh(mesh), evaluated.read_positions(mesh)
 
-    def diagnosis(self, mesh: bpy.types.Mesh) -> None:
-        """Faults that the engine finds; it copes with all but missing numbers."""
-        shape = evaluated.read_mesh(mesh)
-        found = diagnose(shape, evaluated.read_positions(mesh).astype(np.float64))
-        for index, sentence in enumerate(found.sentences(f'"{self.ob.name}"')):
-            fatal = index == 0 and len(found.non_finite_vertices)
-            severity = "ERROR" if fatal else "WARNING"
-            self.problems.append(Problem(self.ob.name, severity, sentence + "."))
-
-    def evaluation(self, mesh: bpy.types.Mesh) -> None:
+    def evaluation(self, known: evaluated.KnownWeights) -> None:
         """The modifier stack and the pins."""
+        mesh = evaluated.base_mesh(self.ob)
         ob = self.ob
         layer = evaluated.view_layer_of(self.scene, ob)
         place = evaluated.place_of(ob, layer)
@@ -203,7 +250,7 @@ class _Check:
         name = cloth_settings(ob).pin_group
         weights = None
         if name and mesh.is_editmode:
-            weights = evaluated.group_weights(ob, mesh, name)
+            weights = evaluated.group_weights(ob, mesh, name, known.of(ob))
             if weights is None and (place.before or stack.unknown(ob)):
                 return  # A modifier may write it; seen when the object leaves Edit Mode.
         elif name:
@@ -214,7 +261,9 @@ class _Check:
                 except evaluated.CaptureError as error:
                     self.problems.append(Problem(ob.name, "ERROR", str(error)))
                     return
-                weights = evaluated.group_weights(ob.evaluated_get(depsgraph), data, name)
+                result = ob.evaluated_get(depsgraph)
+                read = known.of(ob, place.before)
+                weights = evaluated.group_weights(result, data, name, read)
             layer.update()
         if name and weights is None:
             self.error(

@@ -4,7 +4,7 @@
 Reads the depsgraph; part of ``capture``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,9 @@ import bpy
 import numpy as np
 import numpy.typing as npt
 
-from ..engine.mesh import Mesh
+from ..engine.mesh import Mesh, Steps
 from . import animation, stack
+from .properties import cloth_settings
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
@@ -22,6 +23,11 @@ Positions = npt.NDArray[np.float32]
 
 KEY_PREFIX = "Taichi Cloth "
 """Names of the shape keys that a bake made begin like this."""
+
+
+_SMALLEST_SCALE = 1e-9
+_PIECE = 4096
+"""Vertices whose groups are read at a time."""
 
 
 class CaptureError(Exception):
@@ -290,21 +296,22 @@ class Pins:
     weights: Array
 
 
-def group_weights(owner: bpy.types.Object, mesh: bpy.types.Mesh, name: str) -> Array | None:
+def group_weights(
+    owner: bpy.types.Object, mesh: bpy.types.Mesh, name: str, known: Array | None = None
+) -> Array | None:
     """(V,) weights of a vertex group or of a float attribute of that name, or None.
 
     Args:
         owner: object that names the groups; the evaluated one for an evaluated mesh.
         mesh: its mesh.
         name: of the group or attribute.
+        known: the weights, if they were read already; see ``KnownWeights``.
     """
     weights = np.zeros(len(mesh.vertices))
     if name in owner.vertex_groups:
-        index = owner.vertex_groups[name].index
-        for vertex in mesh.vertices:
-            for element in vertex.groups:
-                if element.group == index:
-                    weights[vertex.index] = element.weight
+        if known is not None and len(known) == len(weights):
+            return known
+        _read_group(mesh, owner.vertex_groups[name].index, weights, 0, len(weights))
         return weights
     if name not in mesh.attributes or mesh.attributes[name].domain != "POINT":
         return None
@@ -317,6 +324,57 @@ def group_weights(owner: bpy.types.Object, mesh: bpy.types.Mesh, name: str) -> A
         attribute.data.foreach_get("value", flags)
         return flags.astype(np.float64)
     return None
+
+
+def _read_group(mesh: bpy.types.Mesh, index: int, weights: Array, start: int, end: int) -> None:
+    """Read a vertex group between two vertices. Blender offers no way but one by one."""
+    for number, vertex in enumerate(mesh.vertices[start:end], start):
+        for element in vertex.groups:
+            if element.group == index:
+                weights[number] = element.weight
+
+
+class KnownWeights:
+    """The pin groups of base meshes, read a piece at a time and once for all of a bake."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[str, Array]] = {}
+
+    def read_steps(self, find: Callable[[], bpy.types.Object]) -> Steps[None]:
+        """Read an object's pin group with pauses; no pointer is kept over one.
+
+        A mesh that changes meanwhile stays unknown.
+        """
+        start = 0
+        weights = np.empty(0)
+        while True:
+            ob = find()
+            name, mesh = cloth_settings(ob).pin_group, base_mesh(ob)
+            if name not in ob.vertex_groups or mesh.is_editmode:
+                return
+            if start == 0:
+                weights = np.zeros(len(mesh.vertices))
+            if len(mesh.vertices) != len(weights):
+                return
+            end = min(start + _PIECE, len(weights))
+            _read_group(mesh, ob.vertex_groups[name].index, weights, start, end)
+            start = end
+            if start >= len(weights):
+                self._known[ob.session_uid] = name, weights
+                return
+            del ob, mesh
+            yield
+
+    def of(self, ob: bpy.types.Object, before: Sequence[str] = ()) -> Array | None:
+        """Weights of the object's pin group, None if they are not known.
+
+        Args:
+            ob: the object.
+            before: modifiers that come first; one that may write weights makes them unknown.
+        """
+        name, weights = self._known.get(ob.session_uid, ("", None))
+        only_move = all(stack.role(ob.modifiers[one]) is stack.Role.DEFORM for one in before)
+        return weights if only_move and name == cloth_settings(ob).pin_group else None
 
 
 def pins_from(weights: Array | None, loose: Indices) -> Pins:
@@ -335,3 +393,18 @@ def loose_vertices(mesh: Mesh) -> Indices:
     used = np.zeros(mesh.vertex_count, np.bool_)
     used[mesh.corners] = True
     return np.flatnonzero(~used).astype(np.int32)
+
+
+def invertible(matrix: Array, ob: bpy.types.Object) -> Array:
+    """The matrix (4, 4), if it has an inverse.
+
+    Raises:
+        CaptureError: it has none.
+    """
+    scales = np.linalg.norm(matrix[:3, :3], axis=0)
+    flat = not np.isfinite(matrix).all() or scales.min() < _SMALLEST_SCALE
+    if flat or abs(np.linalg.det(matrix[:3, :3] / scales)) < _SMALLEST_SCALE:
+        raise CaptureError(
+            f'"{ob.name}" is scaled to nothing along an axis. Give it a scale at every frame.'
+        )
+    return matrix

@@ -38,11 +38,20 @@ def topology_hash(ob: bpy.types.Object) -> str:
     return mesh_hash(evaluated.read_mesh(evaluated.base_mesh(ob)))
 
 
-def settings_hash(ob: bpy.types.Object, scene: bpy.types.Scene | None = None) -> str:
+def settings_hash(
+    ob: bpy.types.Object,
+    scene: bpy.types.Scene | None = None,
+    known: evaluated.KnownWeights | None = None,
+) -> str:
     """Fingerprint of all that decides the result and is the object's or the scene's own.
 
     The settings, the pins, the shape of the mesh with its shape keys; of the scene gravity,
     frame rate, units and, if the object follows it, the first frame.
+
+    Args:
+        ob: the object.
+        scene: its scene.
+        known: pin groups that were read already.
     """
     scene = scene or bpy.context.scene or bpy.data.scenes[0]
     parts = [f"{name}={value}".encode() for name, value in _settings(ob, scene)]
@@ -53,7 +62,8 @@ def settings_hash(ob: bpy.types.Object, scene: bpy.types.Scene | None = None) ->
         key.data.foreach_get("co", shape)
         parts.append(shape.tobytes())
     group = cloth_settings(ob).pin_group
-    weights = evaluated.group_weights(ob, mesh, group) if group else None
+    read = known.of(ob) if known is not None else None
+    weights = evaluated.group_weights(ob, mesh, group, read) if group else None
     if weights is not None:
         parts.append(weights.astype(np.float32).tobytes())
     return _digest(*parts)

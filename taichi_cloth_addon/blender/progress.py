@@ -27,7 +27,7 @@ class Progress:
         if self.phase == "compiling":
             return "Compiling (First Time Only)"
         if self.frame is None:
-            return f"{self.phase.capitalize()}…"
+            return f"{self.phase[:1].upper()}{self.phase[1:]}…"
         return f"Frame {self.frame}  ({self.done} of {self.total})"
 
     def timing(self) -> str:
@@ -35,6 +35,11 @@ class Progress:
         if self.seconds_left is None:  # The first frame's time is that of the compiler.
             return ""
         return f"{self.seconds_per_frame:.2g} s per frame, {duration(self.seconds_left)} left"
+
+
+def number(count: int) -> str:
+    """A number as people write it, its thousands apart."""
+    return f"{count:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
 def duration(seconds: float) -> str:

@@ -2,8 +2,9 @@
 """Polygon meshes: triangles, edges, adjacency; diagnosis of bad input; topology hash."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,25 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+_T = TypeVar("_T")
+Steps: TypeAlias = Generator[None, None, _T]
+"""Work with pauses, so that a window can stay alive in between."""
 
+_FACES = 32768  # at a time
 _ZERO_AREA = 1e-10  # of the squared perimeter
 _ZERO_LENGTH = 1e-12  # of the mesh's extent
 _LISTED = 8  # indices named in one sentence
 _COMPARED = 8  # largest polygon whose corners are compared each with each
+
+
+def finished(steps: Steps[_T]) -> _T:
+    """Take all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: _T = stop.value
+            return result
 
 
 @dataclass(frozen=True)
@@ -200,20 +215,30 @@ def select_faces(mesh: Mesh, faces: npt.ArrayLike) -> Mesh:
 
 def edge_table(mesh: Mesh) -> EdgeTable:
     """Unique edges of the mesh with the faces at each."""
+    return finished(_edge_steps(mesh))
+
+
+def _edge_steps(mesh: Mesh) -> Steps[EdgeTable]:
     first = mesh.corners
     second = first[next_corner(mesh)] if len(first) else first
     loose = mesh.loose_edges.reshape(-1, 2)
     low = np.concatenate([np.minimum(first, second), loose.min(axis=1)])
     high = np.concatenate([np.maximum(first, second), loose.max(axis=1)])
     proper = np.flatnonzero(low != high)
-    order = proper[stable_order(low[proper], high[proper])]
+    yield
+    order = proper[stable_order(high[proper])]
+    yield
+    order = order[stable_order(low[order])]
+    yield
     low, high = low[order], high[order]
     new = run_starts(low, high)
     edge = np.cumsum(new) - 1
     in_face = order < len(first)
     corners, edge_of = order[in_face], edge[in_face]
+    yield
     corner_edges = np.full(len(first), -1, dtype=np.int64)
     corner_edges[corners] = edge_of
+    yield
     count = int(new.sum())
     offsets = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(edge_of, minlength=count), out=offsets[1:])
@@ -331,26 +356,42 @@ def clean_faces(mesh: Mesh, positions: Array) -> Integers:
 
 def diagnose(mesh: Mesh, positions: Array) -> Diagnosis:
     """Find everything that is wrong with the mesh, in one pass."""
+    return finished(diagnose_steps(mesh, positions))
+
+
+def diagnose_steps(mesh: Mesh, positions: Array) -> Steps[Diagnosis]:
+    """As ``diagnose``, with pauses: none of its steps takes long on a large mesh."""
     finite = np.isfinite(positions).all(axis=1)
     safe = np.where(finite[:, None], positions, 0.0)
     in_face = np.zeros(mesh.vertex_count, dtype=np.bool_)
     in_face[mesh.corners] = True
+    yield
     copies = _duplicates(mesh)
-    owner = face_of_corner(mesh)
-    table = edge_table(mesh)
-    following = next_corner(mesh)
-    steps = safe[mesh.corners[following]] - safe[mesh.corners]
-    perimeter = np.bincount(owner, np.linalg.norm(steps, axis=1), mesh.face_count)
-    area = np.linalg.norm(face_vectors(mesh, safe), axis=1)
+    yield
     distinct = _distinct(mesh)
-    degenerate = (area <= _ZERO_AREA * perimeter**2) | (distinct < mesh.sizes)
+    yield
+    degenerate = distinct < mesh.sizes
+    for start in range(0, mesh.face_count, _FACES):
+        part = _faces_between(mesh, start, min(start + _FACES, mesh.face_count))
+        walked = safe[part.corners[next_corner(part)]] - safe[part.corners]
+        length = np.linalg.norm(walked, axis=1)
+        perimeter = np.bincount(face_of_corner(part), length, part.face_count)
+        area = np.linalg.norm(face_vectors(part, safe), axis=1)
+        degenerate[start : start + _FACES] |= area <= _ZERO_AREA * perimeter**2
+        yield
     used = (distinct >= 3) & ~copies  # noqa: PLR2004
     unfinished = np.zeros(mesh.face_count, dtype=np.bool_)
-    unfinished[owner[~finite[mesh.corners]]] = True
-    ends = safe[table.vertices]
-    length = np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)
+    if not finite.all():
+        unfinished[face_of_corner(mesh)[~finite[mesh.corners]]] = True
+    table = yield from _edge_steps(mesh)
+    yield
     extent = float(np.ptp(safe, axis=0).max()) if mesh.vertex_count else 0.0
-    together = (length <= _ZERO_LENGTH * extent) & finite[table.vertices].all(axis=1)
+    together = finite[table.vertices].all(axis=1)
+    for start in range(0, len(together), 4 * _FACES):
+        pairs = table.vertices[start : start + 4 * _FACES]
+        length = np.linalg.norm(safe[pairs[:, 1]] - safe[pairs[:, 0]], axis=1)
+        together[start : start + 4 * _FACES] &= length <= _ZERO_LENGTH * extent
+        yield
     edge_of = np.repeat(np.arange(len(table.vertices)), np.diff(table.face_offsets))
     faces_at = np.bincount(edge_of[used[table.faces]], minlength=len(table.vertices))
     loose = np.diff(table.face_offsets) == 0
@@ -363,6 +404,16 @@ def diagnose(mesh: Mesh, positions: Array) -> Diagnosis:
         coincident_pairs=table.vertices[together],
         non_manifold_edges=table.vertices[faces_at > 2],  # noqa: PLR2004
         face_count=mesh.face_count,
+    )
+
+
+def _faces_between(mesh: Mesh, start: int, end: int) -> Mesh:
+    first, last = mesh.offsets[start], mesh.offsets[end]
+    return Mesh(
+        mesh.vertex_count,
+        mesh.offsets[start : end + 1] - first,
+        mesh.corners[first:last],
+        np.zeros((0, 2), dtype=np.int32),
     )
 
 

@@ -523,3 +523,69 @@ def test_no_blender_pointer_is_kept_between_ticks(monkeypatch: pytest.MonkeyPatc
         for name, value in vars(thing).items():
             assert not isinstance(value, bpy.types.bpy_struct), name
     support.finish(session)
+
+
+def test_preparation_is_spread_over_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fake_command(monkeypatch, 0.02)
+    evaluated = support.ours("blender.evaluated")
+    read: list[int] = []
+    original = evaluated._read_group
+
+    def noted(mesh: Any, index: int, weights: Any, start: int, end: int) -> None:
+        read.append(end - start)
+        original(mesh, index, weights, start, end)
+
+    monkeypatch.setattr(evaluated, "_read_group", noted)
+    ob = support.cloth(150, frames=(1, 3))
+    session = session_for(ob)
+    texts: list[str] = []
+    ticks = 0
+    while session._worker is None:
+        session.pump(0.0)
+        assert session.running, session.summary()
+        ticks += 1
+        texts.append(session.progress.text())
+        steps = session._steps
+        while steps is not None:  # No pointer into Blender's data is kept over a pause.
+            for name, value in steps.gi_frame.f_locals.items():
+                assert not isinstance(value, bpy.types.bpy_struct), name
+                assert not isinstance(value, list) or ob not in value, name
+            steps = steps.gi_yieldfrom
+    assert max(read) <= evaluated._PIECE
+    assert sum(read) == 150 * 150, "the pin group is read once"
+    assert ticks > 150 * 150 // evaluated._PIECE + 10
+    assert "Checking 22\N{NO-BREAK SPACE}500 vertices…" in texts
+    assert "Reading 22\N{NO-BREAK SPACE}500 vertices…" in texts
+    support.finish(session)
+    assert ob.taichi_cloth_status.state == "BAKED"
+
+
+def test_cancel_and_deletion_while_preparing_leave_nothing(
+    monkeypatch: pytest.MonkeyPatch, user_folder: Path
+) -> None:
+    support.fake_command(monkeypatch, 0.02)
+    ob = support.cloth(40, frames=(5, 8))
+    bpy.context.scene.frame_set(2)
+    for tick in range(1, 60):
+        session = session_for(ob)
+        for _ in range(tick):
+            session.pump(0.0)
+        if session._worker is not None:
+            session.cancel()
+            support.finish(session)
+            break
+        session.cancel()
+        session.pump(0.0)
+        assert not session.running
+        assert bpy.context.scene.frame_current == 2
+        assert not list(user_folder.rglob("*.pc2")) + list(user_folder.rglob("*.job"))
+    else:
+        pytest.fail("the worker never started")
+    session = session_for(support.cloth(40, frames=(5, 8), name="Other"))
+    for _ in range(3):
+        session.pump(0.0)
+    bpy.data.objects.remove(bpy.data.objects["Other"])
+    support.finish(session)
+    assert session._worker is None
+    assert session.outcome.name == "FAILED"
+    assert "deleted" in session.summary()

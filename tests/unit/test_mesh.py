@@ -10,6 +10,7 @@ from taichi_cloth_addon.engine.mesh import (
     clean_faces,
     components,
     diagnose,
+    diagnose_steps,
     edge_table,
     edges,
     morton_order,
@@ -236,3 +237,17 @@ def test_an_empty_mesh_is_accepted():
     assert triangulate(mesh, nothing).triangles.shape == (0, 3)
     assert vertex_areas(triangulate(mesh, nothing), nothing, 0).shape == (0,)
     assert diagnose(mesh, nothing).face_count == 0
+
+
+def test_the_diagnosis_pauses_more_often_on_a_larger_mesh(monkeypatch):
+    monkeypatch.setattr("taichi_cloth_addon.engine.mesh._FACES", 50)
+    pauses = []
+    for side in (6, 31):
+        shape, positions = shapes.grid_mesh(side, side)
+        positions = positions.copy()
+        positions[3] = positions[4]
+        steps = diagnose_steps(shape, positions)
+        pauses.append(sum(1 for _ in steps))
+        found = diagnose(shape, positions)
+        assert found.coincident_pairs.tolist() == [[3, 4]]
+    assert pauses[1] > pauses[0] + 15
