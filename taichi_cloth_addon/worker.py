@@ -212,7 +212,8 @@ class Bake:
             resumed_after=plan.frame if plan else None,
         )
         self._stop_if_cancelled()
-        model = self.engine.build_model([cloth.part for cloth in job.cloths])
+        parts = [cloth.part for cloth in job.cloths]
+        model = self.engine.build_model(parts, on_phase=self.reporter.phase)
         self._open(plan, runtime.description)
         self._publish(tuple(model.warnings))
         first = plan.frame if plan else job.frame_start

@@ -2,7 +2,7 @@
 """The cloth model, which does not change during a bake, and its state, which does."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -193,12 +193,18 @@ class _BuiltPart:
     warnings: tuple[str, ...]
 
 
-def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> ClothModel:
+def build_model(
+    parts: Sequence[ClothPart],
+    origin: Array | None = None,
+    *,
+    on_phase: Callable[[str], None] = lambda _: None,
+) -> ClothModel:
     """Assemble the model of one or more cloths.
 
     Args:
         parts: the cloths.
         origin: (3,) see ClothModel; the middle of the first shapes by default.
+        on_phase: told in words what comes next, since a large cloth takes its time.
 
     Raises:
         ValueError: a cloth has no vertices or positions that are not finite; the message
@@ -210,9 +216,11 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
         for positions in (part.rest, part.positions):
             if not np.isfinite(positions).all():
                 raise ValueError(f'"{part.name}" has vertices whose position is not a number')
+    count = sum(part.mesh.vertex_count for part in parts)
+    on_phase(f"preparing {count:,} vertices".replace(",", "\N{NO-BREAK SPACE}"))
     if origin is None:
         origin = _middle(parts)
-    built = [_build_part(part, origin) for part in parts]
+    built = [_build_part(part, origin, on_phase) for part in parts]
     starts = np.concatenate([[0], np.cumsum([len(b.mass) for b in built])]).astype(np.int32)
     vertex_count = int(starts[-1])
 
@@ -223,6 +231,7 @@ def build_model(parts: Sequence[ClothPart], origin: Array | None = None) -> Clot
     if curved_mask(hinges).any():
         cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
         stiffnesses.append(hinges.stiffness * cosine)
+    on_phase("joining springs and bending")
     matrices = bending_matrices(hinges, rest, vertex_count, stiffnesses)
     bending_upper, bending = matrices[0], matrices[-1]
 
@@ -272,7 +281,7 @@ def _bend_rate(fabric: Fabric) -> float:
     return fabric.bending_damping / fabric.bending_stiffness
 
 
-def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
+def _build_part(part: ClothPart, origin: Array, on_phase: Callable[[str], None]) -> _BuiltPart:
     order = morton_order(part.rest).astype(np.int32)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order), dtype=order.dtype)
@@ -289,6 +298,7 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
     if not massless.all():
         mass = np.maximum(mass, _LEAST_MASS * np.median(mass[~massless]))
     fabric = part.fabric
+    on_phase("building the spring network")
     network = build_springs(
         mesh,
         rest,
@@ -298,6 +308,7 @@ def _build_part(part: ClothPart, origin: Array) -> _BuiltPart:
         fabric.shear_damping,
         fabric.bending_stiffness,
     )
+    on_phase("building the bending elements")
     hinges = build_hinges(mesh, rest, fabric.bending_stiffness, fabric.bending_damping)
 
     weights = np.clip(part.pin_weights, 0.0, 1.0)

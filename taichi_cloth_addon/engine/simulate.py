@@ -15,6 +15,10 @@ from .solver import SolverOptions, StepReport
 __all__ = ["Cancelled", "Frame", "SimulationError", "build_model", "simulate"]
 
 
+# The solver has asked so often whether to stop once all its kernels have run.
+_COMPILED = 4
+
+
 class Cancelled(Exception):  # noqa: N818 (not an error)
     """The caller asked to stop."""
 
@@ -60,16 +64,29 @@ def simulate(
         start: state to go on from. Its frame is not yielded again. None starts at the first
             shape, which is yielded as frame 0.
         cancelled: asked now and then; true stops the simulation.
-        on_phase: told "compiling" before the first step and "simulating" after it.
+        on_phase: told "compiling" before the first step and "simulating" once that is over.
 
     Raises:
         Cancelled: ``cancelled`` became true.
         SimulationError: a position is no longer a number.
     """
+    asked = 0
 
     def check() -> None:
+        nonlocal asked
         if cancelled():
             raise Cancelled
+        asked += solver is not None
+        if asked == _COMPILED:
+            tell("simulating")
+
+    def tell(phase: str) -> None:
+        if on_phase is not None and phase not in told:
+            told.append(phase)
+            on_phase(phase)
+
+    told: list[str] = []
+    solver: HybridSolver | None = None
 
     stream = iter(inputs)
     before = next(stream)
@@ -79,7 +96,6 @@ def simulate(
     else:
         state = _copy(start)
     fabrics = tuple(part.fabric for part in model.parts)
-    solver: HybridSolver | None = None
     index = round(state.time / frame_duration)
     for now in stream:
         index += 1
@@ -89,8 +105,7 @@ def simulate(
             solver = None
         if solver is None:
             solver = HybridSolver(model, options, check)
-            if on_phase is not None:
-                on_phase("compiling")
+            tell("compiling")
         report = solver.step(state, before, now, frame_duration)
         # The clock is the frame's, so that rounding does not add up.
         state.time = index * frame_duration
@@ -99,9 +114,7 @@ def simulate(
                 f"The cloth blew up {index} frames after the start. Lower the stiffness or the "
                 "speed of the pins, or take more substeps"
             )
-        if on_phase is not None:
-            on_phase("simulating")
-            on_phase = None
+        tell("simulating")
         yield Frame(index, model.world_positions(state), _copy(state), report)
         before = now
 

@@ -40,7 +40,8 @@ def start(*_arguments: Any) -> Any:
     return SimpleNamespace(description="Fake (1 thread)", messages=("Fake message",))
 
 
-def build_model(parts: list[Any]) -> Any:
+def build_model(parts: list[Any], on_phase: Callable[[str], None]) -> Any:
+    on_phase("building")
     counts = [part.mesh.vertex_count for part in parts]
     ends = np.cumsum(counts)
     pins = [part.pin_vertices + end - n for part, n, end in zip(parts, counts, ends, strict=True)]

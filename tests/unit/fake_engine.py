@@ -80,7 +80,10 @@ class FakeEngine:
         self.starts.append((device, cache_folder))
         return Runtime()
 
-    def build_model(self, parts: Sequence[ClothPart]) -> Any:
+    def build_model(
+        self, parts: Sequence[ClothPart], on_phase: Callable[[str], None] = lambda _: None
+    ) -> Any:
+        on_phase("building")
         ends = np.cumsum([part.mesh.vertex_count for part in parts]).tolist()
         slices = tuple(slice(a, b) for a, b in zip([0, *ends], ends, strict=False))
         return Model(slices, np.concatenate([part.positions for part in parts]))

@@ -223,3 +223,14 @@ def test_slivers_do_not_set_the_step() -> None:
     plain = build_model([cloth((mesh, rest))])
     model = build_model([cloth((mesh, squeezed))])
     assert model.mass.min() > 0.01 * plain.mass.min()
+
+
+def test_the_build_tells_what_it_does_and_how_large_it_is():
+    phases = []
+    build_model([cloth(jittered_sheet(40, 30, 2.0, 1.5))], on_phase=phases.append)
+    assert phases == [
+        "preparing 1\N{NO-BREAK SPACE}200 vertices",
+        "building the spring network",
+        "building the bending elements",
+        "joining springs and bending",
+    ]

@@ -100,7 +100,7 @@ def test_a_whole_bake(bench: Bench) -> None:
     assert start["messages"] == ["CUDA is not there; Abacus is used."]
     assert bench.engine.starts == [("CPU", None)]
     phases = [e["phase"] for e in bench.named("phase")]
-    assert phases == ["starting", "compiling", "simulating"]
+    assert phases == ["starting", "building", "compiling", "simulating"]
     frames = bench.named("frame")
     assert [e["frame"] for e in frames] == list(range(1, LAST + 1))
     assert [e["done"] for e in frames] == list(range(1, LAST + 1))
@@ -301,7 +301,7 @@ def test_inputs_that_come_late(bench: Bench, reference: bytes) -> None:
     thread.join()
     assert bench.files[0].pc2.read_bytes() == reference
     phases = [e["phase"] for e in bench.named("phase")]
-    assert phases == ["starting", "compiling", "simulating", "waiting", "simulating"]
+    assert phases == ["starting", "building", "compiling", "simulating", "waiting", "simulating"]
     assert bench.named("frame")[2]["seconds"] < 0.1, "waiting is no simulating"
 
 
