@@ -4,6 +4,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from .sorting import run_starts
+
 Indices = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
 
@@ -59,7 +61,8 @@ def union_pattern(vertex_count: int, *patterns: tuple[Indices, Indices]) -> tupl
         + neighbours
         for offsets, neighbours in patterns
     ]
-    merged = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *keys]))
+    merged = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *keys]))
+    merged = merged[run_starts(merged)]
     owner, other = merged // max(vertex_count, 1), merged % max(vertex_count, 1)
     offsets = np.zeros(vertex_count + 1, dtype=np.int32)
     np.cumsum(np.bincount(owner, minlength=vertex_count), out=offsets[1:])
@@ -92,7 +95,8 @@ def _greedy(
         reached = other[_entries(ready, start)]
         later = reached[rank[reached] > np.repeat(rank[ready], degree[ready])]
         np.subtract.at(waiting, later, 1)
-        later = np.unique(later)
+        later.sort()
+        later = later[run_starts(later)]
         ready = later[waiting[later] == 0]
     return None
 

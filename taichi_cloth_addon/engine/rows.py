@@ -12,6 +12,7 @@ from .springs import Adjacency, SpringNetwork
 
 Indices = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
+Reals = npt.NDArray[np.floating]
 
 # A rest angle (radians) below this counts as flat.
 _FLAT = 1e-3
@@ -37,19 +38,20 @@ class Rows:
     spring: Indices
     bending: Indices
 
-    def spring_values(self, values: Floats) -> Floats:
+    def spring_values(self, values: Reals) -> Reals:
         """Spread a value per spring, (S,) or (S, k), over the entries; 0 without a spring."""
         return _spread(values, self.spring)
 
-    def bending_values(self, values: Floats) -> Floats:
+    def bending_values(self, values: Reals) -> Reals:
         """Spread a value per entry of the bending matrix, (N,), over the entries."""
         return _spread(values, self.bending)
 
 
-def _spread(values: Floats, index: Indices) -> Floats:
-    result = np.zeros((len(index), *values.shape[1:]))
-    used = index >= 0
-    result[used] = values[index[used]]
+def _spread(values: Reals, index: Indices) -> Reals:
+    if not len(values):
+        return np.zeros((len(index), *values.shape[1:]), dtype=values.dtype)
+    result = np.take(values, np.maximum(index, 0), axis=0)
+    result[index < 0] = 0.0
     return result
 
 
