@@ -108,7 +108,7 @@ class Reporter:
 
 
 class Pace:
-    """Tells the time left from a running median of the frames simulated lately."""
+    """Tells the pace and the time left from a running median of the frames simulated lately."""
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
@@ -130,15 +130,20 @@ class Pace:
             self._seconds.append(wall)
         return busy
 
-    def left(self, frames: int) -> float | None:
-        """Return the seconds that ``frames`` more will take, or None while unknown.
+    def now(self) -> float | None:
+        """Return the seconds that a frame takes, waiting included, or None while unknown.
 
         The first frame simulated is left out: kernels are compiled during it.
         """
+        known = self._seconds[1:][-PACE_FRAMES:]
+        return statistics.median(known) if known else None
+
+    def left(self, frames: int) -> float | None:
+        """Return the seconds that ``frames`` more will take, or None while unknown."""
+        pace = self.now()
         if frames == 0:
             return 0.0
-        known = self._seconds[1:][-PACE_FRAMES:]
-        return statistics.median(known) * frames if known else None
+        return None if pace is None else pace * frames
 
 
 class Bake:
@@ -313,6 +318,7 @@ class Bake:
             done=number - self.job.frame_start + 1,
             total=self.job.frame_count,
             seconds=seconds,
+            pace=self._pace.now(),
             left=self._pace.left(self.job.frame_end - number),
             statistics=values,
         )

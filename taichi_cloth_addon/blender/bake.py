@@ -308,12 +308,14 @@ class BakeSession:
     def _capture_frames(self, deadline: float) -> None:
         captured = self._capture
         last = min(self.group.frame_end, self._worker_frame + AHEAD)
+        self.progress.waiting = ""
         if captured is None or self._next_frame > last:
             return
         editing = [ob.name for ob in self._objects() if ob.mode == "EDIT"]
         if editing:
             # In Edit Mode the evaluated mesh leaves modifiers out; capture goes on afterwards.
-            self.progress.phase = f"waiting until {editing[0]} leaves Edit Mode"
+            if self._next_frame == self._worker_frame + 1:
+                self.progress.waiting = f"{editing[0]} leaves Edit Mode"
             return
         while self._next_frame <= last:
             block = captured.advance(self._next_frame)
@@ -346,8 +348,8 @@ class BakeSession:
                     progress.frame = self._worker_frame = int(event["frame"])
                     progress.done = int(event["done"])
                     progress.total = int(event["total"])
-                    progress.seconds_per_frame = float(event["seconds"])
-                    left = event.get("left")
+                    pace, left = event.get("pace"), event.get("left")
+                    progress.seconds_per_frame = 0.0 if pace is None else float(pace)
                     progress.seconds_left = None if left is None else float(left)
                 case "warning":
                     self._message(event.get("message", ""))

@@ -6,9 +6,22 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Progress:
-    """What the panel shows while it bakes."""
+    """What the panel shows while it bakes.
+
+    Attributes:
+        phase: what the worker does.
+        waiting: what it waits for the user to do, or nothing.
+        frame: the last one done.
+        done: frames done.
+        total: frames asked for.
+        seconds_per_frame: of the frames done lately.
+        seconds_left: as many times that as there are frames left; None while unknown.
+        device: that it runs on, in words.
+        messages: what it had to say.
+    """
 
     phase: str = "starting"
+    waiting: str = ""
     frame: int | None = None
     done: int = 0
     total: int = 1
@@ -23,15 +36,22 @@ class Progress:
         return self.done / max(self.total, 1)
 
     def text(self) -> str:
-        """One line: the phase, or the frame and the time left."""
+        """One line: the phase, or the frame."""
+        if self.waiting:
+            return f"Waiting until {self.waiting}…"
         if self.phase == "compiling":
             return "Compiling (First Time Only)"
         if self.frame is None:
             return f"{self.phase[:1].upper()}{self.phase[1:]}…"
+        return self._counted()
+
+    def _counted(self) -> str:
         return f"Frame {self.frame}  ({self.done} of {self.total})"
 
     def timing(self) -> str:
-        """Seconds per frame and the time left."""
+        """Seconds per frame and the time left; how far it is while it waits."""
+        if self.waiting:
+            return "" if self.frame is None else self._counted()
         if self.seconds_left is None:  # The first frame's time is that of the compiler.
             return ""
         return f"{self.seconds_per_frame:.2g} s per frame, {duration(self.seconds_left)} left"

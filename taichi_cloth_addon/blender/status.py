@@ -259,6 +259,8 @@ def _scene_of(ob: bpy.types.Object) -> bpy.types.Scene | None:
 def show_baking(first_frames: dict[int, int], progress: Running | None) -> None:
     """Tell which objects (session_uid: first frame) are being baked."""
     global _running  # noqa: PLW0603 - one bake per Blender
+    for uid in _baking.keys() - first_frames.keys():
+        _answers.pop(uid, None)  # What was true before the bake is not to be shown after it.
     _baking.clear()
     _baking.update(first_frames)
     _running = progress

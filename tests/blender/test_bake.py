@@ -338,11 +338,47 @@ def test_edit_mode_while_baking_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_for(ob)
     support.pump(session, lambda: session.progress.done >= 2)
     bpy.ops.object.mode_set(mode="EDIT")
-    support.pump(session, lambda: "Edit Mode" in session.progress.phase)
+    done = "Waiting until Cloth leaves Edit Mode…"
+    support.pump(session, lambda: session.progress.text() == done)
+    # The frames captured ahead are simulated first, and the panel goes on telling where it is.
+    assert session.progress.frame == session._next_frame - 1
+    assert session.progress.timing() == f"Frame {session.progress.frame}  (" + (
+        f"{session.progress.done} of 80)"
+    )
+    assert ob.taichi_cloth_status.message == done
     bpy.ops.object.mode_set(mode="OBJECT")
+    support.pump(session, lambda: session.progress.text().startswith("Frame "))
+    assert "s per frame" in session.progress.timing()
     support.finish(session)
     assert session.outcome.value == "DONE"
     assert ob.taichi_cloth_status.state == "BAKED"
+
+
+def test_edit_mode_before_the_first_frame_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fake_command(monkeypatch, 0.01)
+    monkeypatch.setattr(support.ours("blender.bake"), "AHEAD", 1)
+    ob = support.cloth(frames=(1, 6))
+    session = session_for(ob)
+    while session._worker is None:
+        session.pump(0.0)
+    bpy.ops.object.mode_set(mode="EDIT")
+    support.pump(session, lambda: session.progress.text().startswith("Waiting until Cloth"))
+    bpy.ops.object.mode_set(mode="OBJECT")
+    support.finish(session)
+    assert session.outcome.value == "DONE"
+
+
+def test_the_pace_and_the_time_left_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fake_command(monkeypatch, 0.02)
+    session = session_for(support.cloth(frames=(1, 40)))
+    progress = session.progress
+    while session.running:
+        session.pump(0.02)
+        progress = session.progress
+        if progress.seconds_left:
+            wanted = progress.seconds_per_frame * (progress.total - progress.done)
+            assert progress.seconds_left == pytest.approx(wanted)
+    assert progress.done == 40
 
 
 def test_editing_the_mesh_while_baking_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,8 @@ def test_a_whole_bake(bench: Bench) -> None:
     assert {e["total"] for e in frames} == {LAST}
     assert [e["left"] is None for e in frames] == [True, True, False, False, False, False]
     assert frames[-1]["left"] == 0.0
+    for event in frames[2:]:
+        assert event["left"] == pytest.approx(event["pace"] * (LAST - event["frame"]))
     assert frames[1]["statistics"] == {
         "integrator": "SOR",
         "substeps": 5,
