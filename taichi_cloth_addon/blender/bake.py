@@ -19,7 +19,18 @@ from ..cache import files
 from ..cache import job as jobs
 from ..cache.files import BakeFiles
 from ..cache.storage import CacheError, make_folder
-from . import attach, capture, changes, finished, plans, preferences, process, results, status
+from . import (
+    attach,
+    capture,
+    changes,
+    finished,
+    mesh_watch,
+    plans,
+    preferences,
+    process,
+    results,
+    status,
+)
 from .plans import BakeError, Target
 from .process import Event, WorkerError, WorkerProcess
 from .progress import Progress, duration, number
@@ -94,6 +105,7 @@ class BakeSession:
         self._cancelled = False
         self._capture: capture.Capture | None = None
         self._worker: WorkerProcess | None = None
+        self._watch: mesh_watch.MeshWatch
         self._job: jobs.Job
         self._job_folder = Path()
         self._next_frame = 0
@@ -271,6 +283,8 @@ class BakeSession:
             jobs.write_frame(self._job_folder, captured.first)
             self._next_frame = self.group.frame_start + 1
         self._job = captured.job
+        topology = [cloth.topology_hash for cloth in self._job.cloths]
+        self._watch = mesh_watch.MeshWatch(objects, topology)
         self._worker_frame = self._next_frame - 1
         self._worker = WorkerProcess(self._job_folder, resume=self._resume, polite=self.live)
         self._end_event = None
@@ -309,13 +323,20 @@ class BakeSession:
         captured = self._capture
         last = min(self.group.frame_end, self._worker_frame + AHEAD)
         self.progress.waiting = ""
+        there = [ob for target in self.group.targets if (ob := target.find()) is not None]
+        changed = self._watch.changed(there)
+        if changed:
+            raise BakeError(
+                f"The mesh of {changed} changed while it was baking. Undo the edit and press "
+                "Resume Bake, or bake again"
+            )
         if captured is None or self._next_frame > last:
             return
-        editing = [ob.name for ob in self._objects() if ob.mode == "EDIT"]
-        if editing:
+        edited = mesh_watch.edited(self._objects())
+        if edited:
             # In Edit Mode the evaluated mesh leaves modifiers out; capture goes on afterwards.
             if self._next_frame == self._worker_frame + 1:
-                self.progress.waiting = f"{editing[0]} leaves Edit Mode"
+                self.progress.waiting = f"{edited} leaves Edit Mode"
             return
         while self._next_frame <= last:
             block = captured.advance(self._next_frame)

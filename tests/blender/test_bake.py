@@ -381,17 +381,113 @@ def test_the_pace_and_the_time_left_agree(monkeypatch: pytest.MonkeyPatch) -> No
     assert progress.done == 40
 
 
-def test_editing_the_mesh_while_baking_is_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+def subdivide() -> None:
+    bpy.ops.mesh.subdivide()
+
+
+def triangulate() -> None:
+    """Vertices stay, polygons do not."""
+    bpy.ops.mesh.quads_convert_to_tris()
+
+
+def swap_polygons() -> None:
+    """No number changes; only the order of the polygons does."""
+    bpy.ops.mesh.sort_elements(type="REVERSE", elements={"FACE"})
+
+
+def dissolve() -> None:
+    """Fewer vertices than there are pins."""
+    bpy.ops.mesh.dissolve_limited(angle_limit=1.0)
+
+
+@pytest.mark.parametrize("edit", [subdivide, triangulate, swap_polygons, dissolve])
+@pytest.mark.parametrize("deformed", [False, True])
+def test_another_mesh_ends_the_bake(
+    monkeypatch: pytest.MonkeyPatch, edit: Any, deformed: bool
+) -> None:
+    support.fake_command(monkeypatch, 0.02)
+    ob = support.cloth(frames=(1, 200))
+    if deformed:
+        ob.modifiers.new("Wave", "WAVE")
+    session = session_for(ob)
+    support.pump(session, lambda: session.progress.done >= 2)
+    bpy.ops.object.mode_set(mode="EDIT")
+    bpy.ops.mesh.select_all(action="SELECT")
+    edit()
+    bpy.ops.object.mode_set(mode="OBJECT")
+    support.finish(session, 5.0)
+    assert session.outcome.value == "FAILED"
+    status = ob.taichi_cloth_status
+    assert status.state == "ERROR"
+    assert "The mesh of Cloth changed while it was baking" in status.message
+    assert status.frame_last >= 2
+    support.evaluated(ob, 2)
+    with pytest.raises(RuntimeError, match="changed since the bake was cancelled"):
+        bpy.ops.taichi_cloth.resume()
+    bpy.context.scene.frame_end = 3
+    support.fake_command(monkeypatch)
+    if edit is not dissolve:
+        bpy.ops.taichi_cloth.bake()
+        assert status.state == "BAKED"
+
+
+def test_a_mesh_written_by_a_script_ends_the_bake(monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fake_command(monkeypatch, 0.02)
+    ob = support.cloth(frames=(1, 200))
+    ob.modifiers.new("Wave", "WAVE")
+    session = session_for(ob)
+    support.pump(session, lambda: session.progress.done >= 2)
+    ob.data.clear_geometry()
+    ob.data.from_pydata([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [], [(0, 1, 2)])
+    support.finish(session, 5.0)
+    assert "changed while it was baking" in ob.taichi_cloth_status.message
+
+
+def test_frames_done_go_on_when_the_edit_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     support.fake_command(monkeypatch, 0.02)
     ob = support.cloth(frames=(1, 60))
+    before = ob.data.copy()
     session = session_for(ob)
     support.pump(session, lambda: session.progress.done >= 2)
     bpy.ops.object.mode_set(mode="EDIT")
     bpy.ops.mesh.select_all(action="SELECT")
     bpy.ops.mesh.subdivide()
     bpy.ops.object.mode_set(mode="OBJECT")
+    support.finish(session, 5.0)
+    ob.data = before
+    support.fake_command(monkeypatch)
+    bpy.ops.taichi_cloth.resume()
+    status = ob.taichi_cloth_status
+    assert (status.state, status.frame_last) == ("BAKED", 60)
+
+
+def test_a_mesh_that_is_edited_at_the_end_is_outdated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Edit Mode nobody knows yet what becomes of the mesh."""
+    support.fake_command(monkeypatch, 0.02)
+    ob = support.cloth(frames=(1, 20))
+    session = session_for(ob)
+    support.pump(session, lambda: session._next_frame == 21)
+    bpy.ops.object.mode_set(mode="EDIT")
+    bpy.ops.mesh.select_all(action="SELECT")
+    bpy.ops.mesh.subdivide()
     support.finish(session)
-    assert ob.taichi_cloth_status.state in {"OUTDATED", "ERROR"}
+    bpy.ops.object.mode_set(mode="OBJECT")
+    assert ob.taichi_cloth_status.state == "OUTDATED"
+
+
+def test_moving_vertices_while_baking_keeps_the_bake(monkeypatch: pytest.MonkeyPatch) -> None:
+    support.fake_command(monkeypatch, 0.02)
+    ob = support.cloth(frames=(1, 40))
+    session = session_for(ob)
+    support.pump(session, lambda: session.progress.done >= 2)
+    bpy.ops.object.mode_set(mode="EDIT")
+    bpy.ops.mesh.select_all(action="SELECT")
+    bpy.ops.transform.translate(value=(0.0, 0.0, 0.1))
+    bpy.ops.object.mode_set(mode="OBJECT")
+    support.finish(session)
+    assert session.outcome.value == "DONE"
+    assert ob.taichi_cloth_status.state == "OUTDATED"
+    assert ob.taichi_cloth_status.frame_last == 40
 
 
 def test_saving_while_baking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
