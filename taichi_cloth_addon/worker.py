@@ -202,6 +202,7 @@ class Bake:
             self._simulate(plan)
         else:
             self._open(plan, "")
+            self._publish(job.notes)
         for recorder, cloth in zip(self._recorders, job.cloths, strict=True):
             recorder.finish(cloth.pc2)
 
@@ -220,7 +221,7 @@ class Bake:
         parts = [cloth.part for cloth in job.cloths]
         model = self.engine.build_model(parts, on_phase=self.reporter.phase)
         self._open(plan, runtime.description)
-        self._publish(tuple(model.warnings))
+        self._publish((*model.warnings, *job.notes))
         first = plan.frame if plan else job.frame_start
         frames = self.engine.simulate(
             model,

@@ -29,6 +29,7 @@ from . import (
     preferences,
     process,
     results,
+    resuming,
     status,
 )
 from .plans import BakeError, Target
@@ -113,7 +114,7 @@ class BakeSession:
         self._end_event: Event | None = None
         self._started = time.monotonic()
         self._baked: list[str] = []
-        plan = plans.plan_resume(scene, objects) if resume else plans.plan(scene, objects)
+        plan = (resuming if resume else plans).plan(scene, objects)
         self.notices += plan.notices
         self.changed = plan.changed
         self._groups = plan.groups
@@ -268,11 +269,9 @@ class BakeSession:
             kernel_cache=str(preferences.user_folder("kernels")),
         )
         if self._resume:
-            found = results.unfinished_job(objects[0])
-            if found is None:
-                raise BakeError(f"The cancelled bake of {objects[0].name} is gone; bake again")
-            self._job_folder = found
-            self._next_frame = self._prepare_resume(found, captured)
+            playing = [results.playing_path(ob) for ob in objects]
+            self._job_folder, self._next_frame = resuming.prepare(scene, objects, captured)
+            self.changed |= playing != [results.playing_path(ob) for ob in objects]
             self.put_back()
         else:
             folder = capture.cache_path(objects[0], scene).parent
@@ -294,30 +293,6 @@ class BakeSession:
         other = results.find_job(ob)
         if other is not None and other != self._job_folder:
             results.end_job(other)
-
-    def _prepare_resume(self, folder: Path, captured: capture.Capture) -> int:
-        """Check that the job still fits; return the first frame that it needs."""
-        job = jobs.read_job(folder)
-        for old, new in zip(job.cloths, captured.job.cloths, strict=True):
-            same_pins = len(old.part.pin_vertices) == len(new.part.pin_vertices) and bool(
-                (old.part.pin_vertices == new.part.pin_vertices).all()
-            )
-            if old.topology_hash != new.topology_hash or not same_pins:
-                raise BakeError(
-                    f"The mesh or the pins of {new.part.name} changed since the bake was "
-                    "cancelled; bake again from the start"
-                )
-        if job.settings_hash != captured.job.settings_hash:
-            self.notices.append(
-                "Settings changed since the bake was cancelled; frames done keep the old ones"
-            )
-        checkpoint = jobs.read_state(folder)
-        reached = job.frame_start if checkpoint is None else checkpoint[0]
-        jobs.remove_frames(folder, after=reached)
-        if jobs.last_frame(folder, reached) is None:
-            first = reached == job.frame_start
-            jobs.write_frame(folder, captured.first if first else captured.block(reached))
-        return reached + 1
 
     def _capture_frames(self, deadline: float) -> None:
         captured = self._capture

@@ -93,7 +93,7 @@ def _scene() -> bpy.types.Scene:
 def _bake(options: argparse.Namespace) -> int:
     scene, objects = _scene(), _objects(options)
     if options.resume and (options.start is not None or options.end is not None):
-        raise _UsageError("--resume keeps the range of the cancelled bake; leave out the frames")
+        raise _UsageError("--resume goes on to the end that the file has; leave out the frames")
     if options.start is not None or options.end is not None:
         for ob in objects:
             first, last = capture.frame_range(scene, ob)

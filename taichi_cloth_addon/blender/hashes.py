@@ -2,6 +2,9 @@
 """Fingerprints that tell whether a bake still fits the object.
 
 They do not depend on the current frame: a value that is animated counts by its name only.
+
+The fingerprint of the settings is two, joined by a dot: of what is simulated, and of how. A bake
+may go on with other steps, but what it shows is of one kind only if what is simulated stays.
 """
 
 import hashlib
@@ -23,6 +26,10 @@ _NOT_SIMULATED = DISPLAY_ONLY | {
     "cache_folder",
     "frame_end",
 }
+
+
+# How it is simulated.
+_METHOD = frozenset(("integrator", "substeps", "motion_samples"))
 
 
 def _digest(*parts: bytes) -> str:
@@ -54,7 +61,9 @@ def settings_hash(
         known: pin groups that were read already.
     """
     scene = scene or bpy.context.scene or bpy.data.scenes[0]
-    parts = [f"{name}={value}".encode() for name, value in _settings(ob, scene)]
+    values = _settings(ob, scene)
+    method = [f"{name}={value}".encode() for name, value in values if name in _METHOD]
+    parts = [f"{name}={value}".encode() for name, value in values if name not in _METHOD]
     mesh = evaluated.base_mesh(ob)
     parts.append(evaluated.read_positions(mesh).tobytes())
     for key in evaluated.user_keys(ob)[1:]:
@@ -66,7 +75,7 @@ def settings_hash(
     weights = evaluated.group_weights(ob, mesh, group, read) if group else None
     if weights is not None:
         parts.append(weights.astype(np.float32).tobytes())
-    return _digest(*parts)
+    return f"{_digest(*parts)}.{_digest(*method)}"
 
 
 def _settings(ob: bpy.types.Object, scene: bpy.types.Scene) -> list[tuple[str, object]]:

@@ -3,12 +3,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import bpy
 
-from ..cache import job as jobs
-from . import attach, capture, results
+from . import attach, capture
 from .properties import cloth_settings, ensure_uid
 
 
@@ -87,31 +85,3 @@ def plan(scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> Plan:
             made.changed = True
     made.groups = [Group(tuple(targets), *key) for key, targets in sorted(ranges.items())]
     return made
-
-
-def plan_resume(scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> Plan:
-    """Plan to go on with cancelled bakes of the objects and of those baked with them.
-
-    Raises:
-        BakeError: there is none, or an object of it is gone.
-    """
-    groups: dict[Path, Group] = {}
-    by_uid = {cloth_settings(ob).uid: ob for ob in scene.objects if ob.type == "MESH"}
-    for ob in objects:
-        folder = results.unfinished_job(ob)
-        if folder is None or folder in groups:
-            continue
-        job = jobs.read_job(folder)
-        targets = []
-        for cloth in job.cloths:
-            found = by_uid.get(cloth.uid)
-            if found is None:
-                raise BakeError(
-                    f"{cloth.part.name} was baked together with {ob.name} and is gone; "
-                    "bake again from the start"
-                )
-            targets.append(Target(found.name, found.session_uid, cloth.uid))
-        groups[folder] = Group(tuple(targets), job.frame_start, job.frame_end)
-    if not groups:
-        raise BakeError("There is no cancelled bake to resume; use Bake Cloth")
-    return Plan(list(groups.values()))

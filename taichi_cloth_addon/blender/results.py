@@ -37,13 +37,14 @@ def playing_path(ob: bpy.types.Object) -> Path | None:
 def find_job(ob: bpy.types.Object) -> Path | None:
     """The job folder that the object has a part in."""
     own = own_path(ob)
-    if own is None:
-        return None
-    uid = cloth_settings(ob).uid
-    first = jobs.job_folder(own.parent, uid)
+    return None if own is None else _job_in(own.parent, cloth_settings(ob).uid)
+
+
+def _job_in(folder: Path, uid: str) -> Path | None:
+    first = jobs.job_folder(folder, uid)
     if (first / _JOB).exists():
         return first
-    for path in sorted(own.parent.glob(f"*.job/{_JOB}")):
+    for path in sorted(folder.glob(f"*.job/{_JOB}")):
         with suppress(CacheError, FileNotFoundError):
             cloths: Any = storage.read_json(path).get("cloths", ())
             if any(isinstance(c, dict) and c.get("uid") == uid for c in cloths):
@@ -52,11 +53,25 @@ def find_job(ob: bpy.types.Object) -> Path | None:
 
 
 def unfinished_job(ob: bpy.types.Object) -> Path | None:
-    """The job folder of a cancelled bake that can go on. No worker may be writing it."""
+    """The job folder of a cancelled bake that can go on. No worker may be writing it.
+
+    After Save As, or with another cache folder, it may be where the file that plays is; it is
+    not the object's own then, see ``is_carried``.
+    """
     folder = find_job(ob)
-    if folder is None or resume.resume_frame(folder) is None:
+    if folder is not None and resume.resume_frame(folder) is not None:
+        return folder
+    own, playing = own_path(ob), playing_path(ob)
+    if own is None or playing is None or playing == own or playing.name != own.name:
         return None
-    return folder
+    folder = _job_in(playing.parent, cloth_settings(ob).uid)
+    return folder if folder is not None and resume.is_interrupted(folder) else None
+
+
+def is_carried(ob: bpy.types.Object, folder: Path) -> bool:
+    """Whether a job folder has to be copied before the object's bake can go on in it."""
+    own = own_path(ob)
+    return own is not None and folder.parent != own.parent
 
 
 def is_own(ob: bpy.types.Object, path: Path) -> bool:

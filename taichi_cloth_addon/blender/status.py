@@ -205,6 +205,8 @@ def _look(ob: bpy.types.Object) -> View:
                 state, message = ERROR, f'The baked file "{shown}" is cut short; bake again'
         except CacheError as error:
             message = str(error)
+    if state == PARTIAL and not resumable and ob.library is None and not _baking:
+        message += ". What Resume needs is gone; bake again"
     if failure:
         state, message = ERROR, failure
     if found is None:

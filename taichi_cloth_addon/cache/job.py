@@ -43,6 +43,7 @@ __all__ = [
     "read_job",
     "read_state",
     "remove_frames",
+    "update_job",
     "write_frame",
     "write_job",
     "write_state",
@@ -85,6 +86,7 @@ class Job:
         kernel_cache: folder for compiled kernels; empty for none.
         settings_hash: of the settings, for the sidecar.
         cloths: C cloths, one model together.
+        notes: sentences for the user that go into the sidecars.
     """
 
     version: int
@@ -96,6 +98,7 @@ class Job:
     kernel_cache: str
     settings_hash: str
     cloths: tuple[JobCloth, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def frame_count(self) -> int:
@@ -125,6 +128,26 @@ def write_job(folder: Path | str, job: Job) -> None:
     make_folder(folder)
     clear(folder)
     make_folder(folder / _FRAMES)
+    _write(folder, job)
+
+
+def update_job(folder: Path | str, job: Job) -> None:
+    """Write another version of the job that is in a folder; frames and checkpoint stay.
+
+    Args:
+        folder: the job folder.
+        job: as many vertices and pins as the one before.
+
+    Raises:
+        JobError: the job contradicts itself.
+        CacheError: the folder cannot be written.
+    """
+    folder = Path(folder)
+    _check_job(job, f'The job for "{folder}"')
+    _write(folder, job)
+
+
+def _write(folder: Path, job: Job) -> None:
     for index, cloth in enumerate(job.cloths):
         part = cloth.part
         arrays: dict[str, npt.ArrayLike] = {
@@ -200,6 +223,7 @@ def _job_to_json(folder: Path, job: Job) -> dict[str, Any]:
         "device": job.device.value,
         "kernel_cache": job.kernel_cache,
         "settings_hash": job.settings_hash,
+        "notes": list(job.notes),
         "cloths": [
             {
                 "name": cloth.part.name,
@@ -259,6 +283,7 @@ def _job_from_json(folder: Path, content: dict[str, Any]) -> Job:
         kernel_cache=_text(content["kernel_cache"]),
         settings_hash=_text(content["settings_hash"]),
         cloths=tuple(cloths),
+        notes=tuple(_text(note) for note in content.get("notes", ())),
     )
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where a bake that stopped early can go on."""
 
+import shutil
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..engine.model import ClothState
@@ -10,8 +12,17 @@ from . import pc2, sidecar
 from .arrays import JobError
 from .checkpoint import read_state
 from .files import BakeFiles, settle
-from .job import Job, JobCloth, read_job
-from .storage import CacheError, LockedError
+from .job import (
+    Job,
+    JobCloth,
+    job_folder,
+    read_frame,
+    read_job,
+    write_frame,
+    write_job,
+    write_state,
+)
+from .storage import CacheError, LockedError, explain, make_folder
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,60 @@ def resume_frame(folder: Path | str) -> int | None:
     return plan.frame if unfinished else None
 
 
+def is_interrupted(folder: Path | str) -> bool:
+    """Whether a bake of another file stopped there. Touches nothing: it may be running."""
+    try:
+        job, state = read_job(folder), read_state(folder)
+    except CacheError:
+        return False
+    return state is not None and all(_work(cloth).sidecar.exists() for cloth in job.cloths)
+
+
+def _work(cloth: JobCloth) -> BakeFiles:
+    """What the bake of a cloth wrote last."""
+    final = BakeFiles(Path(cloth.pc2))
+    return final.part if final.part.pc2.exists() else final
+
+
+def carry(folder: Path | str, targets: Sequence[Path]) -> Path:
+    """Copy a bake that stopped early, so that it can go on in the name of another file.
+
+    Args:
+        folder: of the job, which stays as it is.
+        targets: the finished point cache of each cloth there.
+
+    Returns:
+        The new job folder.
+
+    Raises:
+        CacheError: something is missing or the disk refuses.
+    """
+    job, found = read_job(folder), read_state(folder)
+    if found is None:
+        raise JobError(f'"{folder}" has no checkpoint to go on from. Bake again.')
+    frame, state = found
+    block = read_frame(folder, frame, cloth_count=len(job.cloths), pin_count=job.pin_count)
+    for cloth, target in zip(job.cloths, targets, strict=True):
+        old, new = _work(cloth), BakeFiles(target).part
+        make_folder(target.parent)
+        new.delete()
+        for source, copy in ((old.pc2, new.pc2), (old.sidecar, new.sidecar), (old.log, new.log)):
+            try:
+                if source.exists() or source != old.log:
+                    shutil.copyfile(source, copy)
+            except OSError as error:
+                raise CacheError(explain(error, "copied", source)) from error
+        settle(target)
+    pairs = zip(job.cloths, targets, strict=True)
+    cloths = tuple(replace(cloth, pc2=str(target)) for cloth, target in pairs)
+    place = job_folder(targets[0].parent, job.cloths[0].uid)
+    write_job(place, replace(job, cloths=cloths))
+    if block is not None:
+        write_frame(place, block)
+    write_state(place, frame, state)
+    return place
+
+
 def _unfinished(cloth: JobCloth, files: BakeFiles) -> bool:
     return files.pc2 != Path(cloth.pc2) or not sidecar.read(files.sidecar).complete
 
@@ -87,7 +152,7 @@ def _target(job: Job, cloth: JobCloth, frame: int) -> BakeFiles:
     belongs = (
         known.uid == cloth.uid
         and known.topology_hash == cloth.topology_hash
-        and known.settings_hash == job.settings_hash
+        and sidecar.what_of(known.settings_hash) == sidecar.what_of(job.settings_hash)
         and known.frame_first == job.frame_start == round(header.start)
         # A cloth may be one frame ahead of the checkpoint, the last one too.
         and (not known.complete or frame >= job.frame_end - 1)

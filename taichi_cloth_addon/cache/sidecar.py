@@ -112,6 +112,14 @@ class Sidecar:
     version: int = VERSION
 
 
+def what_of(settings_hash: str) -> list[str]:
+    """Return of each cloth's fingerprint the part that says what is simulated.
+
+    The rest, after a dot, says how: a bake that is resumed may change that.
+    """
+    return [each.partition(".")[0] for each in settings_hash.split()]
+
+
 def log_path(path: Path) -> Path:
     """Return the log of statistics that belongs to a sidecar."""
     return path.with_suffix(".jsonl")
