@@ -16,10 +16,11 @@ import numpy as np
 from taichi_cloth_addon.engine.hybrid import criterion
 from taichi_cloth_addon.engine.hybrid.device import Couplings, DeviceModel
 from taichi_cloth_addon.engine.hybrid.implicit import ImplicitStepper, NewtonSettings
-from taichi_cloth_addon.engine.hybrid.linear import ConjugateGradients, SuccessiveOverRelaxation
+from taichi_cloth_addon.engine.hybrid.linear import SuccessiveOverRelaxation
 from taichi_cloth_addon.engine.material import Fabric
 from taichi_cloth_addon.engine.model import ClothState
 
+from .conjugate_gradients import ConjugateGradients
 from .runge_kutta import RungeKutta, reference
 from .scenes import Array, Scene, flag, hanging, pendulum
 from .tables import Cell, table
@@ -40,7 +41,14 @@ FABRIC = Fabric(
     bending_damping=0.0,
     air_drag=0.0,
 )
-_SETTINGS = NewtonSettings(passes=1, linear_tolerance=1e-3, warm_start=False)
+_SETTINGS = NewtonSettings(
+    passes=1,
+    tolerance=0.0,
+    linear_tolerance=1e-3,
+    linear_limit=2000,
+    warm_start=False,
+    second_order=False,
+)
 
 
 class SemiImplicit:

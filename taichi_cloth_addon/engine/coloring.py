@@ -76,7 +76,7 @@ def _first_colours(start: Integers, owner: Integers, other: Integers, degree: In
     colours = _greedy(natural, start, owner, other, degree)
     if colours is None:
         shuffled = np.empty(count, dtype=np.int64)
-        shuffled[np.argsort(_mixed(natural), kind="stable")] = natural
+        shuffled[np.argsort(scattered(natural), kind="stable")] = natural
         colours = _greedy(shuffled, start, owner, other, degree)
     return natural if colours is None else colours
 
@@ -122,7 +122,7 @@ def _smallest_free(
     return np.asarray(table.argmin(axis=1))
 
 
-def _mixed(values: Integers) -> npt.NDArray[np.uint64]:
+def scattered(values: Integers) -> npt.NDArray[np.uint64]:
     """A fixed hash that scatters successive numbers (splitmix64)."""
     mixed = values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -77,11 +77,17 @@ class ClothState:
         positions: (V, 3) m.
         velocities: (V, 3) m/s.
         time: s since the first frame.
+        displacement: (V, 3) m, how far the last step went, where the next one needs that.
+        velocities_before: (V, 3) m/s, before that step.
+        step: its length, s.
     """
 
     positions: npt.NDArray[np.float32]
     velocities: npt.NDArray[np.float32]
     time: float = 0.0
+    displacement: npt.NDArray[np.float32] | None = None
+    velocities_before: npt.NDArray[np.float32] | None = None
+    step: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,13 @@ _ENVIRONMENT = {
     "TI_ENABLE_PADDLE": "0",
 }
 
-# Vertices below which one thread is quicker (measured: 1024 vertices took 113 µs a step on one
-# thread and 157 on two, 6400 vertices 290 and 220).
-_SMALL = 2000
+# Vertices below which one thread is quicker: at 4096 an implicit frame takes 35 ms on one thread
+# and 55 ms on two, at 16 384 it takes 181 and 164, an explicit one 746 and 427 (measured).
+_SMALL = 6000
+
+# Whether kernels run on one CPU thread: then loops need not wake another. Read when a kernel is
+# compiled. Waking costs about 40 µs a loop (measured), as much as a loop over 1000 vertices.
+one_thread = False
 
 _GPU_ORDER = (Device.CUDA, Device.METAL, Device.VULKAN)
 
@@ -134,6 +138,8 @@ def start(device: Device, cache_folder: str | None = None, threads: int | None =
             messages: tuple[str, ...] = ()
             if device not in (Device.AUTO, candidate):
                 messages = (f"{device.value} is not available here, so {candidate.value} is used",)
+            global one_thread  # noqa: PLW0603 (as Taichi's own state, there is one a process)
+            one_thread = candidate is Device.CPU and threads == 1
             return Runtime(candidate, _describe(candidate, threads), messages)
         errors.append(f"{candidate.value}: {error}")
     raise RuntimeUnavailableError("No device can be used: " + "; ".join(errors))

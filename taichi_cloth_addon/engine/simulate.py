@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The only time loop: a generator of frames; no input or output."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -129,4 +130,4 @@ def _first_state(model: ClothModel, first: FrameInputs) -> ClothState:
 
 
 def _copy(state: ClothState) -> ClothState:
-    return ClothState(state.positions.copy(), state.velocities.copy(), state.time)
+    return copy.deepcopy(state)

@@ -19,6 +19,17 @@ class Integrator(Enum):
     SOR = "SOR"
 
 
+class Quality(Enum):
+    """How far implicit steps may be from the converged motion.
+
+    RMS distance after the fall of a 1 m sheet hanging by two corners (0.5 s): docs/benchmarks.md.
+    """
+
+    DRAFT = "DRAFT"
+    NORMAL = "NORMAL"
+    FINAL = "FINAL"
+
+
 @dataclass(frozen=True)
 class SolverOptions:
     """Choices of the user.
@@ -27,10 +38,12 @@ class SolverOptions:
         integrator: see Integrator.
         substeps: steps per frame; 0 lets the solver choose. EXPLICIT takes more where its
             stability needs them.
+        quality: length and tolerance of implicit steps.
     """
 
     integrator: Integrator = Integrator.AUTO
     substeps: int = 0
+    quality: Quality = Quality.NORMAL
 
 
 @dataclass(frozen=True)

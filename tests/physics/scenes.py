@@ -11,7 +11,7 @@ from taichi_cloth_addon.engine.inputs import FrameInputs, Sample, WindField
 from taichi_cloth_addon.engine.material import Fabric
 from taichi_cloth_addon.engine.model import ClothModel, ClothPart, ClothState, build_model
 from taichi_cloth_addon.engine.simulate import Frame, simulate
-from taichi_cloth_addon.engine.solver import Integrator, SolverOptions
+from taichi_cloth_addon.engine.solver import Integrator, Quality, SolverOptions
 from tests.shapes import Shape
 
 Array = npt.NDArray[np.float64]
@@ -102,23 +102,24 @@ def run(
     *,
     fps: float = 24.0,
     substeps: int = 0,
+    quality: Quality = Quality.NORMAL,
     start: ClothState | None = None,
 ) -> list[Frame]:
     """All frames of ``seconds``, the first one included (unless resumed from ``start``)."""
     count = round(seconds * fps)
     inputs = [what.inputs] * (count + 1)
-    options = SolverOptions(integrator, substeps)
+    options = SolverOptions(integrator, substeps, quality)
     return list(simulate(what.model, inputs, options, 1.0 / fps, start=start))
 
 
 def settle(what: Scene, *, step: float = 1.0, steps: int = 40, tolerance: float = 1e-6) -> Array:
-    """Positions at rest: long backward Euler steps, which damp everything.
+    """Positions at rest: long implicit steps, which damp everything.
 
     Stops once a step moves nothing by more than ``tolerance`` metres.
     """
     before = what.model.world_positions(what.model.first_state())
     inputs = [what.inputs] * (steps + 1)
-    options = SolverOptions(Integrator.IMPLICIT, 1)
+    options = SolverOptions(Integrator.IMPLICIT, 1, Quality.FINAL)
     for frame in simulate(what.model, inputs, options, step):
         moved = float(np.abs(frame.positions - before).max())
         before = frame.positions

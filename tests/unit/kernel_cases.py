@@ -23,11 +23,8 @@ from taichi_cloth_addon.engine.hybrid import (
     linear_kernels,
 )
 from taichi_cloth_addon.engine.hybrid.device import DeviceModel
-from taichi_cloth_addon.engine.hybrid.linear import (
-    ConjugateGradients,
-    SuccessiveOverRelaxation,
-    System,
-)
+from taichi_cloth_addon.engine.hybrid.linear import SuccessiveOverRelaxation, System
+from taichi_cloth_addon.engine.hybrid.multigrid import Multigrid
 from taichi_cloth_addon.engine.material import Fabric
 from taichi_cloth_addon.engine.model import ClothModel, ClothPart, build_model
 from tests.shapes import Shape, cylinder_mesh, jittered_sheet, merge
@@ -38,6 +35,7 @@ Result = dict[str, npt.NDArray[np.float32]]
 H = 1.0 / 120.0
 TIME = 0.7 * H
 SHARE = 0.3
+ACCELERATION = 9.0
 OMEGA = 1.3
 GRAVITY = [0.3, -0.5, -9.81]
 # Components of vertices, none for -1, and where they go, m.
@@ -217,15 +215,41 @@ def _small(k: Kernels) -> Result:
     k.call(
         implicit_kernels.inertial_displacement,
         v=k.vectors("v"),
-        explicit_force=force,
+        v_before=k.vectors("pin_velocity"),
+        moved=k.vectors("x"),
+        force=force,
         gravity=GRAVITY,
         h=H,
+        second=0,
         inertial=inertial,
+    )
+    second_inertial = k.zeros()
+    k.call(
+        implicit_kernels.inertial_displacement,
+        v=k.vectors("v"),
+        v_before=k.vectors("pin_velocity"),
+        moved=k.vectors("x"),
+        force=force,
+        gravity=GRAVITY,
+        h=H,
+        second=1,
+        inertial=second_inertial,
+    )
+    lagging = k.zeros()
+    k.call(implicit_kernels.explicit_row_forces, x=k.vectors("x"), v=k.vectors("v"), force=lagging)
+    k.call(
+        implicit_kernels.lag_forces,
+        x=k.vectors("x"),
+        moved=k.moved("target"),
+        share=SHARE,
+        keep=0.5,
+        h=H,
+        force=lagging,
     )
     k.call(
         implicit_kernels.start_displacement,
         x=k.vectors("start"),
-        inertial=k.moved("target"),
+        source=k.moved("target"),
         share=0.5,
         time=TIME,
         displacement=displacement,
@@ -245,9 +269,22 @@ def _small(k: Kernels) -> Result:
         scale=0.25,
         result=result,
     )
-    x, v = k.vectors("start"), k.vectors("v")
-    k.call(implicit_kernels.finish_step, displacement=k.moved("x"), h=H, x=x, v=v)
+    x, v, moved, v_before = k.vectors("start"), k.vectors("v"), k.moved("target"), k.zeros()
+    k.call(
+        implicit_kernels.finish_step,
+        displacement=k.moved("x"),
+        h=H,
+        share=SHARE,
+        moved=moved,
+        v_before=v_before,
+        x=x,
+        v=v,
+    )
     named = {
+        "second_inertial": second_inertial,
+        "lag_forces": lagging,
+        "finished_moved": moved,
+        "finished_v_before": v_before,
         "row_forces": force,
         "inertial_displacement": inertial,
         "start_displacement": displacement,
@@ -296,35 +333,63 @@ def _energy(k: Kernels) -> Result:
 
 def _linear(k: Kernels, name: str) -> Result:
     device = k.device
+    multigrid = Multigrid(device)
     system = System(
+        runtime.zeros(device.spring_count, 4),
         runtime.zeros(len(device.model.rows.neighbours), 4),
-        runtime.zeros(2 * device.count, 3),
-        runtime.zeros(2 * device.count, 3),
+        runtime.zeros(2 * multigrid.nodes, 3),
+        runtime.zeros(2 * multigrid.nodes, 3),
         k.vectors("v"),
     )
     k.call(
-        implicit_kernels.assemble,
+        implicit_kernels.spring_tensors,
         displacement=k.moved(name),
         x=k.vectors("start"),
+        ends=device.spring_ends,
+        entries=device.spring_entries,
+        count=device.spring_count,
         h=H,
-        couplings=system.couplings,
-        own=system.own,
-        inverse=system.inverse,
+        tensors=system.tensors,
     )
+
+    def assemble(bounding: int) -> None:
+        k.call(
+            implicit_kernels.assemble,
+            tensors=system.tensors,
+            h=H,
+            bounding=bounding,
+            couplings=system.couplings,
+            own=system.own,
+            inverse=system.inverse,
+        )
+
+    assemble(1)
+    multigrid.prepare(system)
     step = k.zeros()
-    gradients = ConjugateGradients(device).solve(system, step, 1e-5, 4000)
-    by_gradients = step.to_numpy()
+    gradients = multigrid.solve(system, step, 1e-5, 400)
+    by_multigrid = step.to_numpy()
+    bounds = system.inverse.to_numpy()
+    assemble(0)
     step = k.zeros()
     sweeps = SuccessiveOverRelaxation(device).solve(system, step, 1e-5, 8000)
-    norm = linear_kernels.residual_norm2(system.gradient, system.inverse, runtime.zeros(99))
+    partial = runtime.zeros(99)
+    norm = linear_kernels.residual_norm2(system.gradient, system.inverse, partial)
+    floor = linear_kernels.force_norm2(
+        device.mass, device.mass, system.inverse, ACCELERATION, partial
+    )
+    vertices = 2 * device.count
     return {
         "couplings": system.couplings.to_numpy(),
-        "own": system.own.to_numpy(),
-        "inverse": system.inverse.to_numpy(),
-        "by_gradients": by_gradients,
+        "own": system.own.to_numpy()[:vertices],
+        "inverse": system.inverse.to_numpy()[:vertices],
+        "bounding_inverse": bounds[:vertices],
+        "coarse_own": system.own.to_numpy()[vertices:],
+        "coarse_inverse": bounds[vertices:],
+        "by_multigrid": by_multigrid,
         "by_sweeps": step.to_numpy(),
         "solved_to": np.array([gradients.residual, sweeps.residual], dtype=np.float32),
         "norm2": np.array([norm], dtype=np.float32),
+        "floor2": np.array([floor], dtype=np.float32),
     }
 
 

@@ -36,6 +36,7 @@ class Reference:
 
     def __init__(self, data: Data, drag: Array, air_force: Array) -> None:
         self.model = data.model
+        self.x = data.x.astype(np.float64)
         self.start = data.start.astype(np.float64)
         self.target = data.target.astype(np.float64)
         self.drag = drag
@@ -114,6 +115,14 @@ class Reference:
         np.add.at(force, i, pull[:, None] * direction)
         np.add.at(force, j, -pull[:, None] * direction)
         return force - self.form @ x - self.model.bend_rate[:, None] * (self.form @ v)
+
+    def lag_force(self, share: float) -> Array:
+        """What dampers, bending, air and pins add for a velocity of -share * displacement / H."""
+        lag = share * (self.target - self.start)
+        still = np.zeros_like(lag)
+        force = self.couplings_force(self.x, -lag / H) - self.couplings_force(self.x, still)
+        own = np.einsum("nab,nb->na", self.drag, lag) + self.pin[:, 1:] * lag
+        return np.asarray(force + own / H)
 
     def curved_force(self, x: Array) -> Array:
         """The curved hinges' forces on the vertices, N."""

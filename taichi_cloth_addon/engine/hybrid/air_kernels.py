@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Device code of the air: drag and wind on triangles, gathered to the vertices."""
 
-from .. import runtime
+from .. import launch, runtime
 from .rows_kernels import Floats, Ints, Real, Vec3s
 
 ti = runtime.import_taichi()
@@ -12,7 +12,7 @@ AIR_DENSITY = 1.204  # kg/m³, at 20 °C and sea level
 SKIN_FRICTION = 0.01
 
 
-@ti.kernel
+@launch.kernel
 def triangle_air(
     x: Vec3s,
     v: Vec3s,
@@ -30,6 +30,7 @@ def triangle_air(
     as F(v) = force - D v about the present velocity, with D = 1/2 rho A (2 c_n |u_n| n n^T +
     c_t |u| (1 - n n^T)) positive semidefinite.
     """
+    ti.loop_config(serialize=runtime.one_thread)
     for t in range(drag.shape[0]):
         a = triangles[3 * t]
         b = triangles[3 * t + 1]
@@ -61,7 +62,7 @@ def triangle_air(
         triangle_drag[2 * t + 1] = off_diagonal
 
 
-@ti.kernel
+@launch.kernel
 def gather_air(
     offsets: Ints,
     entries: Ints,
@@ -76,6 +77,7 @@ def gather_air(
     ``share`` scales the sum to the vertex's own area: a quad gives its corners a quarter each,
     its two triangles a third and a sixth.
     """
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(air_force.shape[0]):
         force = ti.math.vec3(0.0)
         diagonal = ti.math.vec3(0.0)

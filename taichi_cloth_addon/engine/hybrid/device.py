@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .. import rows, runtime, wind
+from .. import rows, runtime, transfer, wind
 from ..bending import bending_matrix
 from ..inputs import FrameInputs, Sample
 from ..model import LEAST_REST_COSINE, ClothModel, ClothState
@@ -49,6 +49,10 @@ class DeviceModel:
         self.offsets = runtime.upload(model.rows.offsets)
         self.middles = runtime.upload(model.rows.middles)
         self.neighbours = runtime.upload(model.rows.neighbours)
+        self.row_springs = runtime.upload(model.rows.spring)
+        self.spring_count = len(model.network.vertices)
+        self.spring_ends = runtime.upload(model.network.vertices.reshape(-1))
+        self.spring_entries = runtime.upload(_spring_entries(model.rows, self.spring_count))
         self.bend_rate = runtime.upload(model.bend_rate)
         self._curved_index, self._curved_stiffness = rows.curved_hinges(model.hinges, model.rest)
         curved_vertices = model.hinges.vertices[self._curved_index]
@@ -79,6 +83,12 @@ class DeviceModel:
         pin_spring[model.pin_vertices, 0] = model.pin_stiffness
         pin_spring[model.pin_vertices, 1] = model.pin_damping
         self.pin_spring = runtime.upload(pin_spring)
+        self.damped = bool(
+            self.has_air
+            or (model.network.damping > 0.0).any()
+            or (model.bend_rate > 0.0).any()
+            or (model.pin_damping > 0.0).any()
+        )
         self.pin_target = runtime.upload(model.positions)
         self.pin_velocity = runtime.zeros(self.count, 3)
 
@@ -115,13 +125,13 @@ class DeviceModel:
 
     def load(self, state: ClothState) -> None:
         """Copy a state to the device."""
-        self.x.from_numpy(state.positions)
-        self.v.from_numpy(state.velocities)
+        transfer.write(self.x, state.positions)
+        transfer.write(self.v, state.velocities)
 
     def store(self, state: ClothState) -> None:
         """Copy the device's state back."""
-        state.positions = self.x.to_numpy()
-        state.velocities = self.v.to_numpy()
+        state.positions = transfer.read(self.x)
+        state.velocities = transfer.read(self.v)
 
     def set_pins(self, start: Sample, end: Sample, duration: float, exact: bool) -> None:
         """Let the pins move evenly from one sample's targets to the other's.
@@ -141,14 +151,14 @@ class DeviceModel:
         velocity = np.zeros_like(target)
         target[pins] = first
         velocity[pins] = (last - first) / duration
-        self.pin_target.from_numpy(target.astype(np.float32))
-        self.pin_velocity.from_numpy(velocity.astype(np.float32))
+        transfer.write(self.pin_target, target)
+        transfer.write(self.pin_velocity, velocity)
         if exact:
-            x, v = self.x.to_numpy(), self.v.to_numpy()
+            x, v = transfer.read(self.x), transfer.read(self.v)
             x[model.fixed] = target[model.fixed]
             v[model.fixed] = velocity[model.fixed]
-            self.x.from_numpy(x)
-            self.v.from_numpy(v)
+            transfer.write(self.x, x)
+            transfer.write(self.v, v)
 
     def set_wind(
         self, inputs: FrameInputs, start: Sample, end: Sample, time: float, duration: float
@@ -156,7 +166,7 @@ class DeviceModel:
         """Evaluate the air's velocity at the vertices at both ends of an interval."""
         if not self.has_air:
             return
-        points = self.x.to_numpy().astype(np.float64) + self.model.origin
+        points = transfer.read(self.x).astype(np.float64) + self.model.origin
         for array, sample, when in (
             (self.air_before, start, time),
             (self.air_after, end, time + duration),
@@ -172,7 +182,7 @@ class DeviceModel:
                     when,
                     part.use_fields,
                 )
-            array.from_numpy(air.astype(np.float32))
+            transfer.write(array, air)
 
     def update_air(self, share: float) -> None:
         """Evaluate drag and wind at the present state, ``share`` of the interval through."""
@@ -198,6 +208,14 @@ class DeviceModel:
             self.air_force,
             self.air_drag,
         )
+
+
+def _spring_entries(table: rows.Rows, count: int) -> npt.NDArray[np.int32]:
+    """One of the two row entries of each spring."""
+    entries = np.zeros(count, dtype=np.int32)
+    used = np.flatnonzero(table.spring >= 0)
+    entries[table.spring[used]] = used
+    return entries
 
 
 def _hinge_codes(entries: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

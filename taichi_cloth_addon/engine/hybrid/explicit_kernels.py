@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Device code of the explicit steps (velocity Verlet) and of the forces they use."""
 
-from .. import runtime
+from .. import launch, runtime
 from .rows_kernels import (
     Floats,
     Given,
@@ -72,7 +72,7 @@ def _operate(
     goal_x[i] = source_x[i] + drift * v
 
 
-@ti.kernel
+@launch.kernel
 def explicit_operations(
     x0: Vec3s,
     v0: Vec3s,
@@ -120,10 +120,11 @@ def explicit_operations(
             drift = h * last_drift
         if ti.static(s % 2 == 0):
             if ti.static(curved):
+                ti.loop_config(serialize=runtime.one_thread)
                 for k in range(hinge_count):
                     edge, p, q = hinge_shape(k, x0, hinges)
                     curved_hinge(k, edge, p, q, hinge_stiffness, hinge_forces)
-            ti.loop_config(block_dim=256)
+            ti.loop_config(block_dim=256, serialize=runtime.one_thread)
             for i in range(x0.shape[0]):
                 _operate(
                     i, x0, v0, x1, v1, inverse_mass, offsets, middles, neighbours, springs,
@@ -133,10 +134,11 @@ def explicit_operations(
                 )  # fmt: skip
         else:
             if ti.static(curved):
+                ti.loop_config(serialize=runtime.one_thread)
                 for k in range(hinge_count):
                     edge, p, q = hinge_shape(k, x1, hinges)
                     curved_hinge(k, edge, p, q, hinge_stiffness, hinge_forces)
-            ti.loop_config(block_dim=256)
+            ti.loop_config(block_dim=256, serialize=runtime.one_thread)
             for i in range(x0.shape[0]):
                 _operate(
                     i, x1, v1, x0, v0, inverse_mass, offsets, middles, neighbours, springs,

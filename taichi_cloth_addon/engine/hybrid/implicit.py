@@ -3,13 +3,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import runtime
+from .. import runtime, transfer
 from ..inputs import Sample
+from ..model import ClothModel, ClothState
 from . import implicit_kernels, linear_kernels
 from .device import Couplings, DeviceModel
 from .linear import LinearSolver, System
@@ -17,6 +18,10 @@ from .linear import LinearSolver, System
 # Relative to the energy's size, what float32 cannot tell from no change.
 _ENERGY_NOISE = 2e-6
 _HALVINGS = 8
+# Share of the weight that a residual is measured with at least.
+_LEAST_SHARE = 0.05
+# Relative rounding of a position that lies half the cloth's size from the origin.
+_ROUNDING = 2.0**-25
 # A pass that leaves more than this of the residual and lowers the energy by less than that
 # share was the last.
 _SLOW = 0.7
@@ -29,19 +34,22 @@ class NewtonSettings:
 
     Attributes:
         passes: most Newton passes in a step.
-        tolerance: a step is solved when its residual has fallen by this factor.
-        linear_tolerance: the same for each linear solve.
+        tolerance: a step is solved when its residual is below this share of its scale: the
+            smaller of the residuals at its two starts, but not below the weight's norm.
+        linear_tolerance: each linear solve lowers its residual to this share.
         linear_limit: most iterations in a linear solve.
         warm_start: begin at the inertial target where its energy is lower. Otherwise a step
             is linearised at its start, and the linear solve begins with the velocity kept, so
             that what it leaves unsolved does not brake the cloth.
+        second_order: BDF2 where the step before had the same length; else backward Euler.
     """
 
-    passes: int = 30
-    tolerance: float = 5e-4
-    linear_tolerance: float = 1e-3
-    linear_limit: int = 2000
+    passes: int = 8
+    tolerance: float = 0.1
+    linear_tolerance: float = 0.1
+    linear_limit: int = 200
     warm_start: bool = True
+    second_order: bool = True
 
 
 @dataclass
@@ -80,8 +88,14 @@ class ImplicitStepper:
         self._trial = runtime.zeros(count, 3)
         self._trial_gradient = runtime.zeros(count, 3)
         self._step = runtime.zeros(count, 3)
-        self._explicit_force = runtime.zeros(count, 3)
+        self._force = runtime.zeros(count, 3)
+        self._moved = runtime.zeros(count, 3)
+        self._v_before = runtime.zeros(count, 3)
+        self._last_step = 0.0
         self._energy = runtime.zeros(count)
+        rest = device.model.rest
+        self._size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
+        self._rounding = runtime.upload(_rounding(device.model, self._size))
         self._component = device.model.free_components()
         self._component_mass: npt.NDArray[np.float64] | None = None
         free = self._component >= 0
@@ -92,9 +106,10 @@ class ImplicitStepper:
         longest = max(count, device.curved_count)
         self._partial = runtime.zeros(longest // linear_kernels.CHUNK + 1)
         self._system = System(
+            runtime.zeros(len(device.model.network.vertices), 4),
             runtime.zeros(len(device.model.rows.neighbours), 4),
-            runtime.zeros(2 * count, 3),
-            runtime.zeros(2 * count, 3),
+            runtime.zeros(2 * solver.nodes, 3),
+            runtime.zeros(2 * solver.nodes, 3),
             runtime.zeros(count, 3),
         )
 
@@ -118,25 +133,61 @@ class ImplicitStepper:
             cancelled: called now and then; raises to stop.
         """
         work = Work()
-        h = duration / steps
+        device = self._device
+        step = duration / steps
         gravity = [float(g) for g in sample.gravity]
-        for step in range(steps):
+        for number in range(steps):
             cancelled()
-            self._device.update_air(step / steps)
-            self._set_inertial(gravity, h, explicit)
-            self._minimise(h, (step + 1) * h, implicit, work, cancelled)
+            device.update_air(number / steps)
+            # BDF2 is backward Euler with two thirds of the step and another start.
+            second = (
+                self._settings.second_order
+                and explicit is None
+                and math.isclose(self._last_step, step, rel_tol=1e-6)
+            )
+            h, share = (2.0 * step / 3.0, 1.0 / 3.0) if second else (step, 0.0)
+            self._set_inertial(gravity, h, share, implicit, explicit)
+            cuts = work.cuts
+            self._minimise(h, (number + 1) * step, gravity, implicit, work, cancelled)
             implicit_kernels.finish_step(
                 self._displacement,
-                self._device.inverse_mass,
-                self._device.pin_velocity,
+                device.inverse_mass,
+                device.pin_velocity,
                 h,
-                self._device.x,
-                self._device.v,
+                share,
+                self._moved,
+                self._v_before,
+                device.x,
+                device.v,
             )
+            # After a step whose energy would not fall the next is a backward Euler step.
+            self._last_step = step if work.cuts == cuts else 0.0
             work.steps += 1
         return work
 
-    def _set_inertial(self, gravity: list[float], h: float, explicit: Couplings | None) -> None:
+    def load(self, state: ClothState) -> None:
+        """Take the last step from a state, for BDF2."""
+        self._last_step = 0.0
+        if state.displacement is not None and state.velocities_before is not None:
+            transfer.write(self._moved, state.displacement)
+            transfer.write(self._v_before, state.velocities_before)
+            self._last_step = state.step
+
+    def store(self, state: ClothState) -> None:
+        """Put the last step into a state."""
+        if self._settings.second_order and self._last_step > 0.0:
+            state.displacement = transfer.read(self._moved)
+            state.velocities_before = transfer.read(self._v_before)
+            state.step = self._last_step
+
+    def _set_inertial(
+        self,
+        gravity: list[float],
+        h: float,
+        share: float,
+        implicit: Couplings,
+        explicit: Couplings | None,
+    ) -> None:
         device = self._device
         if explicit is not None:
             implicit_kernels.explicit_row_forces(
@@ -148,15 +199,35 @@ class ImplicitStepper:
                 explicit.springs,
                 explicit.bending,
                 device.bend_rate,
-                self._explicit_force,
+                self._force,
+            )
+        if device.damped:
+            implicit_kernels.lag_forces(
+                device.x,
+                self._moved,
+                share,
+                float(explicit is not None),
+                device.offsets,
+                device.middles,
+                device.neighbours,
+                implicit.springs,
+                implicit.bending,
+                device.bend_rate,
+                device.air_drag,
+                device.pin_spring,
+                h,
+                self._force,
             )
         implicit_kernels.inertial_displacement(
             device.v,
+            self._v_before,
+            self._moved,
             device.inverse_mass,
             device.air_force,
-            self._explicit_force,
+            self._force,
             gravity,
             h,
+            int(share > 0.0),
             self._inertial,
         )
 
@@ -164,26 +235,35 @@ class ImplicitStepper:
         self,
         h: float,
         time: float,
+        gravity: list[float],
         couplings: Couplings,
         work: Work,
         cancelled: Callable[[], None],
     ) -> None:
         """Newton passes from the better of the two starts until the residual has fallen."""
         settings = self._settings
-        energy, scale_gradient = self._start(h, time, couplings)
+        energy, other = self._start(h, time, couplings)
         self._assemble(h, couplings)
-        # Measured against the gradient at rest, whichever start was taken: a good start would
-        # otherwise ask for more than float32 can give.
-        scale = self._norm(scale_gradient)
         left = self._norm(self._system.gradient)
-        for _ in range(settings.passes):
-            if left <= settings.tolerance * scale:
+        scale = left if other is None else min(left, self._norm(other))
+        scale = max(scale, self._least_scale(gravity))
+        if scale == 0.0:
+            # Nothing can move.
+            return
+        for number in range(settings.passes):
+            # One pass at least: small errors of many steps would add up.
+            if number > 0 and left <= settings.tolerance * scale:
                 break
             cancelled()
-            tolerance = max(settings.linear_tolerance, 0.5 * settings.tolerance * scale / left)
-            self._guess(h)
+            if number > 0:
+                self._assemble(h, couplings)
+            if not settings.warm_start:
+                implicit_kernels.coasting_step(
+                    self._device.v, self._device.inverse_mass, h, self._step
+                )
+            self._solver.prepare(self._system)
             solution = self._solver.solve(
-                self._system, self._step, tolerance, settings.linear_limit
+                self._system, self._step, settings.linear_tolerance, settings.linear_limit
             )
             work.passes += 1
             work.iterations += solution.iterations
@@ -195,15 +275,25 @@ class ImplicitStepper:
                 break
             if not moved:
                 break
-            self._assemble(h, couplings)
+            # In the norm of the last Hessian, which spares one more.
             left = self._norm(self._system.gradient)
             gain = energy_before - energy
             if left > _SLOW * before and gain <= _LITTLE * (abs(energy) + abs(energy_before)):
                 # What is left is the rounding of the forces.
                 break
-        if scale > 0.0:
-            work.residual = max(work.residual, left / scale)
+        work.residual = max(work.residual, left / scale)
         self._repair_momentum(h)
+
+    def _least_scale(self, gravity: list[float]) -> float:
+        """Norm of the forces that count, and of the rounding of those that cancel.
+
+        What counts is a share of the weight, or of what moves the cloth its size in 1 s.
+        """
+        acceleration = _LEAST_SHARE * max(math.hypot(*gravity), self._size)
+        square = linear_kernels.force_norm2(
+            self._device.mass, self._rounding, self._system.inverse, acceleration, self._partial
+        )
+        return math.sqrt(max(0.0, square))
 
     def _repair_momentum(self, h: float) -> None:
         """Give components that nothing holds the momentum that the forces gave them.
@@ -214,20 +304,14 @@ class ImplicitStepper:
         if self._component_mass is None:
             return
         count = len(self._component_mass)
-        gradient = self._system.gradient.to_numpy().astype(np.float64)
+        gradient = transfer.read(self._system.gradient).astype(np.float64)
         free = self._component >= 0
         shift = np.empty((count, 3))
         for axis in range(3):
             total = np.bincount(self._component[free], gradient[free, axis], minlength=count)
             shift[:, axis] = -h * h * total / self._component_mass
-        self._shift.from_numpy(shift.astype(np.float32))
+        transfer.write(self._shift, shift)
         implicit_kernels.translate(self._label, self._shift, self._displacement)
-
-    def _guess(self, h: float) -> None:
-        if self._settings.warm_start:
-            self._step.fill(0.0)
-            return
-        implicit_kernels.coasting_step(self._device.v, self._device.inverse_mass, h, self._step)
 
     def _norm(self, gradient: runtime.DeviceArray) -> float:
         """Block-Jacobi norm of a gradient."""
@@ -236,28 +320,42 @@ class ImplicitStepper:
 
     def _start(
         self, h: float, time: float, couplings: Couplings
-    ) -> tuple[float, runtime.DeviceArray]:
-        """Begin where the energy is lower: at rest or at the inertial displacement.
+    ) -> tuple[float, runtime.DeviceArray | None]:
+        """Begin where the energy is lower: at the inertial displacement or at the last one.
+
+        Falling cloth is near the first, hanging cloth near the second. Where both raise the
+        energy, no displacement is the start.
 
         Returns:
-            Its energy and the gradient at rest.
+            Its energy and the gradient at the best of the others, None without warm start.
         """
-        self._set_displacement(0.0, time, self._displacement)
+        if not self._settings.warm_start:
+            self._set_displacement(self._inertial, 0.0, time, self._displacement)
+            gradient = self._system.gradient
+            return self._evaluate(self._displacement, h, time, couplings, gradient), None
+        self._set_displacement(self._inertial, 1.0, time, self._displacement)
         gradient = self._system.gradient
         energy = self._evaluate(self._displacement, h, time, couplings, gradient)
-        if self._settings.warm_start:
-            self._set_displacement(1.0, time, self._trial)
-            warm = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
-            if warm < energy:
+        self._set_displacement(self._moved, 1.0, time, self._trial)
+        trial = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
+        if trial < energy:
+            self._take_trial()
+            energy = trial
+        if energy >= 0.0:
+            self._set_displacement(self._moved, 0.0, time, self._trial)
+            trial = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
+            if trial < energy:
                 self._take_trial()
-                return warm, gradient
-        return energy, gradient
+                energy = trial
+        return energy, self._trial_gradient
 
-    def _set_displacement(self, share: float, time: float, goal: runtime.DeviceArray) -> None:
+    def _set_displacement(
+        self, source: runtime.DeviceArray, share: float, time: float, goal: runtime.DeviceArray
+    ) -> None:
         device = self._device
         implicit_kernels.start_displacement(
             device.x,
-            self._inertial,
+            source,
             share,
             device.inverse_mass,
             device.pin_target,
@@ -269,9 +367,7 @@ class ImplicitStepper:
     def _take_trial(self) -> None:
         self._displacement, self._trial = self._trial, self._displacement
         gradient = self._system.gradient
-        self._system = System(
-            self._system.couplings, self._system.own, self._system.inverse, self._trial_gradient
-        )
+        self._system = replace(self._system, gradient=self._trial_gradient)
         self._trial_gradient = gradient
 
     def _evaluate(
@@ -304,6 +400,7 @@ class ImplicitStepper:
             device.mass,
             device.inverse_mass,
             device.offsets,
+            device.middles,
             device.neighbours,
             couplings.springs,
             couplings.bending,
@@ -325,19 +422,29 @@ class ImplicitStepper:
 
     def _assemble(self, h: float, couplings: Couplings) -> None:
         device = self._device
-        implicit_kernels.assemble(
+        implicit_kernels.spring_tensors(
             self._displacement,
             device.x,
+            device.spring_ends,
+            device.spring_entries,
+            couplings.springs,
+            device.spring_count,
+            h,
+            self._system.tensors,
+        )
+        implicit_kernels.assemble(
+            self._system.tensors,
             device.mass,
             device.inverse_mass,
             device.offsets,
-            device.neighbours,
-            couplings.springs,
+            device.middles,
+            device.row_springs,
             couplings.bending_upper,
             device.bend_rate,
             device.air_drag,
             device.pin_spring,
             h,
+            int(self._solver.bounding),
             self._system.couplings,
             self._system.own,
             self._system.inverse,
@@ -357,3 +464,11 @@ class ImplicitStepper:
             scale *= 0.5
             work.cuts += 1
         return energy, False
+
+
+def _rounding(model: ClothModel, size: float) -> npt.NDArray[np.float64]:
+    """Force (V,) that float32's rounding of positions makes at each vertex, N."""
+    square = np.zeros(model.vertex_count)
+    for end in model.network.vertices.T:
+        square += np.bincount(end, model.network.stiffness**2, minlength=model.vertex_count)
+    return _ROUNDING * size * np.sqrt(square)

@@ -10,7 +10,7 @@ Hessian is made positive semidefinite: a spring's compressive geometric term is 
 (Choi and Ko 2002), bending uses its flat quadratic form.
 """
 
-from .. import runtime
+from .. import launch, runtime
 from .rows_kernels import (
     SHORTEST,
     Floats,
@@ -32,7 +32,7 @@ from .rows_kernels import (
 ti = runtime.import_taichi()
 
 
-@ti.kernel
+@launch.kernel
 def explicit_row_forces(
     x: Vec3s,
     v: Vec3s,
@@ -45,30 +45,83 @@ def explicit_row_forces(
     force: Vec3s,
 ):
     """Forces of the couplings that are explicit, at the step's start; zeroed entries do nothing."""
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(x.shape[0]):
         force[i] = row_force(i, x, v, offsets, middles, neighbours, springs, bending, bend_rate[i])
 
 
-@ti.kernel
+@launch.kernel
+def lag_forces(
+    x: Vec3s,
+    moved: Vec3s,
+    share: Real,
+    keep: Real,
+    offsets: Ints,
+    middles: Ints,
+    neighbours: Ints,
+    springs: Vec3s,
+    bending: Floats,
+    bend_rate: Floats,
+    air_drag: Vec3s,
+    pin_spring: Vec2s,
+    h: Real,
+    force: Vec3s,
+):
+    """Force = ``keep`` of it + what damping gains from ``share`` of the last displacement.
+
+    BDF2's velocity is (u - moved / 3) / h; the part with u belongs to the unknowns.
+    """
+    ti.loop_config(serialize=runtime.one_thread)
+    for i in range(x.shape[0]):
+        xi = x[i]
+        lag = share * moved[i]
+        result = pin_spring[i][1] * lag + symmetric_times(air_drag, i, lag)
+        for entry in range(offsets[i], middles[i]):
+            damping = springs[entry][2]
+            if damping > 0.0:
+                j = neighbours[entry]
+                direction = x[j] - xi
+                square = ti.max(direction.norm_sqr(), SHORTEST * SHORTEST)
+                along = direction.dot(share * moved[j] - lag)
+                result -= damping * along / square * direction
+        if bend_rate[i] > 0.0:
+            for entry in range(offsets[i], offsets[i + 1]):
+                away = share * moved[neighbours[entry]] - lag
+                result += bend_rate[i] * bending[entry] * away
+        force[i] = keep * force[i] + result / h
+
+
+@launch.kernel
 def inertial_displacement(
     v: Vec3s,
+    v_before: Vec3s,
+    moved: Vec3s,
     inverse_mass: Floats,
     air_force: Vec3s,
-    explicit_force: Vec3s,
+    force: Vec3s,
     gravity: Vec3,
     h: Real,
+    second: Integer,
     inertial: Vec3s,
 ):
-    """How far each vertex would go under the forces that are constant in the step."""
+    """How far each vertex would go under the forces that are constant in the step.
+
+    Backward Euler's h v + h² a, or BDF2's moved / 3 + h (4 v - v_before) / 3 + h² a with h two
+    thirds of the step.
+    """
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(v.shape[0]):
-        a = gravity + inverse_mass[i] * (air_force[i] + explicit_force[i])
-        inertial[i] = h * v[i] + h * h * a
+        a = gravity + inverse_mass[i] * (air_force[i] + force[i])
+        start = h * v[i]
+        if second == 1:
+            start = (moved[i] + h * (4.0 * v[i] - v_before[i])) / 3.0
+        inertial[i] = start + h * h * a
 
 
-@ti.kernel
+@launch.kernel
 def start_displacement(
     x: Vec3s,
-    inertial: Vec3s,
+    source: Vec3s,
     share: Real,
     inverse_mass: Floats,
     pin_target: Vec3s,
@@ -76,15 +129,16 @@ def start_displacement(
     time: Real,
     displacement: Vec3s,
 ):
-    """A share of the inertial one for free vertices; fixed ones go where they belong."""
+    """A share of ``source`` for free vertices; fixed ones go where they belong."""
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(x.shape[0]):
         if inverse_mass[i] > 0.0:
-            displacement[i] = share * inertial[i]
+            displacement[i] = share * source[i]
         else:
             displacement[i] = pin_target[i] + time * pin_velocity[i] - x[i]
 
 
-@ti.kernel
+@launch.kernel
 def curved_forces(
     x: Vec3s,
     displacement: Vec3s,
@@ -95,6 +149,7 @@ def curved_forces(
     energy: Floats,
 ):
     """Forces of the hinges with a curved rest shape, and energies above those at x."""
+    ti.loop_config(serialize=runtime.one_thread)
     for k in range(count):
         edge0, p0, q0 = hinge_shape(k, x, hinges)
         d_edge, d_p, d_q = hinge_shape(k, displacement, hinges)
@@ -107,7 +162,7 @@ def curved_forces(
         energy[k] = -stiffness[k] * change
 
 
-@ti.kernel
+@launch.kernel
 def evaluate(
     displacement: Vec3s,
     x: Vec3s,
@@ -115,6 +170,7 @@ def evaluate(
     mass: Floats,
     inverse_mass: Floats,
     offsets: Ints,
+    middles: Ints,
     neighbours: Ints,
     springs: Vec3s,
     bending: Floats,
@@ -138,32 +194,42 @@ def evaluate(
     and only differences of energies are formed: float32 would leave little of a small step in
     the positions, and nothing in the energies, which are sums that cancel.
     """
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(x.shape[0]):
         xi = x[i]
         ui = displacement[i]
         slope = ti.math.vec3(0.0)
         total = 0.0
-        for entry in range(offsets[i], offsets[i + 1]):
+        rate = bend_rate[i] / h
+        for entry in range(offsets[i], middles[i]):
             j = neighbours[entry]
             spring = springs[entry]
             before = x[j] - xi
             du = displacement[j] - ui
             dx = before + du
             work = du.dot(dx + before)
-            if spring[1] + spring[2] > 0.0:
-                length = ti.max(dx.norm(), SHORTEST)
-                length_before = ti.max(before.norm(), SHORTEST)
-                stretch = length - spring[0]
-                growth = work / (length + length_before)
-                direction = before / length_before
-                rate = direction.dot(du) / h
-                slope -= spring[1] * stretch / length * dx + spring[2] * rate * direction
-                total += 0.25 * spring[1] * growth * (stretch + length_before - spring[0])
-                total += 0.25 * h * spring[2] * rate * rate
-            # The bending matrix has no row sum, so its quadratic form is one of differences.
+            length = ti.max(dx.norm(), SHORTEST)
+            length_before = ti.max(before.norm(), SHORTEST)
+            stretch = length - spring[0]
+            growth = work / (length + length_before)
+            slope -= (spring[1] - spring[1] * spring[0] / length) * dx
+            total += 0.25 * spring[1] * growth * (stretch + length_before - spring[0])
+            if spring[2] > 0.0:
+                strength = spring[2] / (h * length_before * length_before)
+                along = before.dot(du)
+                slope -= strength * along * before
+                total += 0.25 * strength * along * along
             q = bending[entry]
-            slope += q * (dx + bend_rate[i] / h * du)
-            total -= 0.25 * q * (work + bend_rate[i] / h * du.dot(du))
+            slope += q * (dx + rate * du)
+            total -= 0.25 * q * (work + rate * du.dot(du))
+        # The bending matrix has no row sum, so its quadratic form is one of differences.
+        for entry in range(middles[i], offsets[i + 1]):
+            j = neighbours[entry]
+            before = x[j] - xi
+            du = displacement[j] - ui
+            q = bending[entry]
+            slope += q * (before + (1.0 + rate) * du)
+            total -= 0.25 * q * (du.dot(2.0 * before + (1.0 + rate) * du))
         if inverse_mass[i] > 0.0:
             away = ui - inertial[i]
             m = mass[i] / (h * h)
@@ -186,7 +252,7 @@ def evaluate(
 
 
 @ti.func
-def _inverse(d, o):
+def inverse_of(d, o):
     """Inverse of the symmetric matrix with diagonal d and off-diagonal (xy, xz, yz) o."""
     c00 = d[1] * d[2] - o[2] * o[2]
     c01 = o[1] * o[2] - o[0] * d[2]
@@ -198,52 +264,81 @@ def _inverse(d, o):
     return diagonal, off_diagonal
 
 
-@ti.kernel
-def assemble(
+@launch.kernel
+def spring_tensors(
     displacement: Vec3s,
     x: Vec3s,
+    ends: Ints,
+    entries: Ints,
+    springs: Vec3s,
+    count: Integer,
+    h: Real,
+    tensors: Vec4s,
+):
+    """Vector w and number a of each spring's Hessian w w^T + a 1 at x + displacement.
+
+    ``entries`` names one row entry of each spring.
+    """
+    ti.loop_config(serialize=runtime.one_thread)
+    for s in range(count):
+        spring = springs[entries[s]]
+        tensor = ti.math.vec4(0.0)
+        if spring[1] + spring[2] > 0.0:
+            i = ends[2 * s]
+            j = ends[2 * s + 1]
+            dx = x[j] - x[i] + (displacement[j] - displacement[i])
+            length = ti.max(dx.norm(), SHORTEST)
+            a = ti.max(0.0, spring[1] * (1.0 - spring[0] / length))
+            w = ti.sqrt(spring[1] - a + spring[2] / h) / length * dx
+            tensor = ti.math.vec4(w[0], w[1], w[2], a)
+        tensors[s] = tensor
+
+
+@launch.kernel
+def assemble(
+    tensors: Vec4s,
     mass: Floats,
     inverse_mass: Floats,
     offsets: Ints,
-    neighbours: Ints,
-    springs: Vec3s,
+    middles: Ints,
+    row_springs: Ints,
     bending_upper: Floats,
     bend_rate: Floats,
     air_drag: Vec3s,
     pin_spring: Vec2s,
     h: Real,
+    bounding: Integer,
     couplings: Vec4s,
     own: Vec3s,
     inverse: Vec3s,
 ):
-    """Hessian at x + displacement: a tensor a 1 + w w^T per entry, the rest per vertex.
+    """Hessian: a tensor a 1 + w w^T per row entry, the rest per vertex.
 
-    ``couplings`` holds (w, a); ``own`` the mass, drag and pin block; ``inverse`` is zero at
-    fixed vertices, so that a solve leaves them alone.
+    ``couplings`` holds (w, a); ``own`` the mass, drag and pin block; ``inverse`` that of the
+    diagonal blocks D, zero at fixed vertices, so that a solve leaves them alone. ``bounding``
+    leaves the negative a of bending out of D: then the Hessian is not above 2 D.
     """
-    for i in range(x.shape[0]):
-        xi = x[i]
+    ti.loop_config(serialize=runtime.one_thread)
+    for i in range(mass.shape[0]):
         shift = mass[i] / (h * h) + pin_spring[i][0] + pin_spring[i][1] / h
         diagonal = air_drag[2 * i] / h + shift
         off_diagonal = air_drag[2 * i + 1] / h
         own[2 * i] = diagonal
         own[2 * i + 1] = off_diagonal
-        for entry in range(offsets[i], offsets[i + 1]):
-            spring = springs[entry]
-            w = ti.math.vec3(0.0)
-            a = -bending_upper[entry] * (1.0 + bend_rate[i] / h)
-            if spring[1] + spring[2] > 0.0:
-                j = neighbours[entry]
-                dx = x[j] - xi + (displacement[j] - displacement[i])
-                length = ti.max(dx.norm(), SHORTEST)
-                across = ti.max(0.0, spring[1] * (1.0 - spring[0] / length))
-                w = ti.sqrt(spring[1] - across + spring[2] / h) / length * dx
-                a += across
-            couplings[entry] = ti.math.vec4(w[0], w[1], w[2], a)
-            diagonal += a + w * w
-            off_diagonal += ti.math.vec3(w[0] * w[1], w[0] * w[2], w[1] * w[2])
+        rate = 1.0 + bend_rate[i] / h
+        for entry in range(offsets[i], middles[i]):
+            c = tensors[row_springs[entry]]
+            c[3] -= rate * bending_upper[entry]
+            couplings[entry] = c
+            a = ti.select(bounding == 1, ti.max(c[3], 0.0), c[3])
+            diagonal += a + ti.math.vec3(c[0] * c[0], c[1] * c[1], c[2] * c[2])
+            off_diagonal += ti.math.vec3(c[0] * c[1], c[0] * c[2], c[1] * c[2])
+        for entry in range(middles[i], offsets[i + 1]):
+            a = -rate * bending_upper[entry]
+            couplings[entry] = ti.math.vec4(0.0, 0.0, 0.0, a)
+            diagonal += ti.select(bounding == 1, ti.max(a, 0.0), a)
         if inverse_mass[i] > 0.0:
-            d, o = _inverse(diagonal, off_diagonal)
+            d, o = inverse_of(diagonal, off_diagonal)
             inverse[2 * i] = d
             inverse[2 * i + 1] = o
         else:
@@ -264,36 +359,51 @@ def hessian_times(i, u: Given, offsets: Given, neighbours: Given, couplings: Giv
     return result
 
 
-@ti.kernel
+@launch.kernel
 def coasting_step(v: Vec3s, inverse_mass: Floats, h: Real, step: Vec3s):
     """The step of a cloth that keeps its velocity; none for fixed vertices."""
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(v.shape[0]):
         step[i] = ti.select(inverse_mass[i] > 0.0, h, 0.0) * v[i]
 
 
-@ti.kernel
+@launch.kernel
 def translate(label: Ints, shifts: Vec3s, displacement: Vec3s):
     """Move every free component by its shift."""
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(label.shape[0]):
         if label[i] >= 0:
             displacement[i] += shifts[label[i]]
 
 
-@ti.kernel
+@launch.kernel
 def add_scaled(x: Vec3s, step: Vec3s, scale: Real, result: Vec3s):
     """Result = x + scale * step."""
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(x.shape[0]):
         result[i] = x[i] + scale * step[i]
 
 
-@ti.kernel
+@launch.kernel
 def finish_step(
-    displacement: Vec3s, inverse_mass: Floats, pin_velocity: Vec3s, h: Real, x: Vec3s, v: Vec3s
+    displacement: Vec3s,
+    inverse_mass: Floats,
+    pin_velocity: Vec3s,
+    h: Real,
+    share: Real,
+    moved: Vec3s,
+    v_before: Vec3s,
+    x: Vec3s,
+    v: Vec3s,
 ):
-    """Move the cloth and give it the velocity of the move."""
+    """Move the cloth, give it its new velocity, and keep what BDF2 needs of the old state."""
+    ti.loop_config(serialize=runtime.one_thread)
     for i in range(x.shape[0]):
+        u = displacement[i]
+        v_before[i] = v[i]
         if inverse_mass[i] > 0.0:
-            v[i] = displacement[i] / h
+            v[i] = (u - share * moved[i]) / h
         else:
             v[i] = pin_velocity[i]
-        x[i] += displacement[i]
+        moved[i] = u
+        x[i] += u

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Linear solvers for the implicit step: conjugate gradients and coloured block SOR."""
+"""What a linear solver of the implicit step is, and coloured block SOR."""
 
 import math
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ _LARGEST_OMEGA = 1.995
 class System:
     """Hessian and gradient on the device; see implicit_kernels.assemble."""
 
+    tensors: DeviceArray
     couplings: DeviceArray
     own: DeviceArray
     inverse: DeviceArray
@@ -37,7 +38,19 @@ class Solution:
 
 
 class LinearSolver(Protocol):
-    """Solves Hessian * step = -gradient."""
+    """Solves Hessian * step = -gradient.
+
+    Attributes:
+        nodes: rows that own and inverse of a system must have, vertices first.
+        bounding: see implicit_kernels.assemble.
+    """
+
+    nodes: int
+    bounding: bool
+
+    def prepare(self, system: System) -> None:
+        """Make ready for solves with a new Hessian."""
+        ...
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
         """Improve the guess in ``step`` to a relative residual or an iteration limit.
@@ -48,59 +61,6 @@ class LinearSolver(Protocol):
         ...
 
 
-class ConjugateGradients:
-    """Conjugate gradients with the 3x3 blocks of the diagonal as preconditioner."""
-
-    def __init__(self, device: DeviceModel) -> None:
-        """Make the work arrays."""
-        self._device = device
-        self._residual = runtime.zeros(device.count, 3)
-        self._direction = runtime.zeros(device.count, 3)
-        self._product = runtime.zeros(device.count, 3)
-        self._partial = runtime.zeros(device.count // linear_kernels.CHUNK + 1)
-        self._scalars = runtime.zeros(linear_kernels.SCALARS)
-
-    def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
-        """See LinearSolver."""
-        device = self._device
-        linear_kernels.start_gradients(
-            system.gradient,
-            device.offsets,
-            device.neighbours,
-            system.couplings,
-            system.own,
-            system.inverse,
-            step,
-            self._residual,
-            self._direction,
-            self._partial,
-            self._scalars,
-            tolerance * tolerance,
-        )
-        for _ in range(math.ceil(limit / linear_kernels.ITERATIONS)):
-            linear_kernels.gradient_iterations(
-                device.offsets,
-                device.neighbours,
-                system.couplings,
-                system.own,
-                system.inverse,
-                step,
-                self._residual,
-                self._direction,
-                self._product,
-                self._partial,
-                self._scalars,
-                tolerance * tolerance,
-            )
-            if self._scalars[linear_kernels.DONE] != 0.0:
-                break
-        scalars = self._scalars.to_numpy()
-        start = float(scalars[linear_kernels.RZ_START])
-        left = float(scalars[linear_kernels.RZ])
-        residual = math.sqrt(max(left, 0.0) / start) if start > 0.0 else 0.0
-        return Solution(int(scalars[linear_kernels.COUNT]), residual)
-
-
 class SuccessiveOverRelaxation:
     """Block SOR by colours, stopped early on the residual.
 
@@ -108,9 +68,12 @@ class SuccessiveOverRelaxation:
     (lambda + omega - 1)² = lambda omega² mu², omega = 2 / (1 + sqrt(1 - mu²)).
     """
 
+    bounding = False
+
     def __init__(self, device: DeviceModel) -> None:
         """Colour the couplings."""
         self._device = device
+        self.nodes = device.count
         rows = device.model.rows
         colors = coloring.color(rows.offsets, rows.neighbours)
         order, offsets = coloring.color_order(colors)
@@ -122,6 +85,9 @@ class SuccessiveOverRelaxation:
         self._offsets = runtime.upload(padded)
         self._defect = runtime.zeros(device.count)
         self._partial = runtime.zeros(device.count // linear_kernels.CHUNK + 1)
+
+    def prepare(self, system: System) -> None:
+        """See LinearSolver: nothing to do."""
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
         """See LinearSolver."""

@@ -3,22 +3,38 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from ..inputs import FrameInputs
 from ..model import ClothModel, ClothState
-from ..solver import Integrator, SolverOptions, StepReport
+from ..solver import Integrator, Quality, SolverOptions, StepReport
 from ..springs import SpringKind
 from . import cost, criterion
 from .device import Couplings, DeviceModel
 from .explicit import ExplicitStepper
 from .implicit import ImplicitStepper, NewtonSettings, Work
-from .linear import ConjugateGradients, SuccessiveOverRelaxation
+from .linear import SuccessiveOverRelaxation
+from .multigrid import Multigrid
 
-# Longest implicit step, s. Backward Euler damps what is quicker.
-LONGEST_IMPLICIT_STEP = 1.0 / 240.0
+# Longest implicit step (s) and Newton's settings of each quality.
+_QUALITIES = {
+    Quality.DRAFT: (1.0 / 48.0, NewtonSettings(tolerance=0.2)),
+    Quality.NORMAL: (1.0 / 72.0, NewtonSettings(tolerance=0.1)),
+    Quality.FINAL: (1.0 / 120.0, NewtonSettings(tolerance=0.03, linear_tolerance=0.03)),
+}
+# The published method: one linearisation a step, at the step's start, by backward Euler.
+_SOR_STEP = 1.0 / 240.0
+_SOR_SETTINGS = NewtonSettings(
+    passes=1,
+    tolerance=0.0,
+    linear_tolerance=2e-4,
+    linear_limit=2000,
+    warm_start=False,
+    second_order=False,
+)
 # A frame is taken again with twice the steps when an explicit one blows up: its springs stretch
 # beyond this and beyond twice what they were.
 _BLOWN_UP = 1.0
@@ -29,9 +45,8 @@ _LARGE_STRAIN = 0.5
 # A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
 
-_SETTINGS = NewtonSettings()
-# The published method: one linearisation a step, at the step's start.
-_SOR_SETTINGS = NewtonSettings(passes=1, linear_tolerance=2e-4, warm_start=False)
+# A split with fewer explicit springs saves less than the explicit forces cost.
+_LEAST_EXPLICIT = 0.4
 
 
 @dataclass(frozen=True)
@@ -67,15 +82,20 @@ class HybridSolver:
         self._explicit: ExplicitStepper | None = None
         self._implicit: dict[Integrator, ImplicitStepper] = {}
         self._rest_split: _Split | None = None
+        # The shape measured last and its worst strain.
+        self._measured: npt.NDArray[np.float32] | None = None
+        self._strain = 0.0
 
     def step(
         self, state: ClothState, before: FrameInputs, now: FrameInputs, duration: float
     ) -> StepReport:
         """See solver.Solver."""
-        strain = self.worst_strain(state)
+        strain = self._strain
+        if state.positions is not self._measured:
+            strain = self.worst_strain(state)
         factor = 1
         for attempt in range(_TRIES):
-            result = ClothState(state.positions, state.velocities, state.time)
+            result = replace(state)
             integrator, work, share = self._advance(result, before, now, duration, factor)
             after = self.worst_strain(result)
             last = attempt == _TRIES - 1
@@ -83,8 +103,10 @@ class HybridSolver:
             if last or not blown_up:
                 break
             factor *= 2
-        state.positions, state.velocities = result.positions, result.velocities
+        for field in fields(state):
+            setattr(state, field.name, getattr(result, field.name))
         state.time += duration
+        self._measured, self._strain = state.positions, after
         return StepReport(
             integrator=integrator,
             substeps=work.steps,
@@ -128,6 +150,8 @@ class HybridSolver:
         share = 1.0
         if integrator is not Integrator.EXPLICIT:
             implicit, explicit, share = self._couplings(positions, interval / each)
+            stepper = self._implicit_stepper(integrator)
+            stepper.load(state)
         for index, end in enumerate(now.samples):
             is_explicit = integrator is Integrator.EXPLICIT
             time = state.time + index * interval
@@ -138,9 +162,7 @@ class HybridSolver:
                     end, interval, each, self._cancelled
                 )
             else:
-                work = self._implicit_stepper(integrator).advance(
-                    end, interval, each, implicit, explicit, self._cancelled
-                )
+                work = stepper.advance(end, interval, each, implicit, explicit, self._cancelled)
                 total.steps += work.steps
                 total.passes += work.passes
                 total.iterations += work.iterations
@@ -148,22 +170,29 @@ class HybridSolver:
                 total.residual = max(total.residual, work.residual)
             start = end
         device.store(state)
+        state.displacement = state.velocities_before = None
+        if integrator is not Integrator.EXPLICIT:
+            stepper.store(state)
         return integrator, total, share
 
     def _choose(self, positions: criterion.Array, duration: float) -> tuple[Integrator, int]:
         """The integrator of this frame and its number of steps."""
         options = self._options
+        longest = _QUALITIES[options.quality][0]
+        if options.integrator is Integrator.SOR:
+            longest = _SOR_STEP
+        implicit_steps = options.substeps or max(1, math.ceil(duration / longest - 1e-6))
+        integrator = options.integrator
+        if integrator in (Integrator.IMPLICIT, Integrator.SOR):
+            return integrator, implicit_steps
         limits = criterion.bounds(self._model, positions)
         explicit_steps = max(1, math.ceil(duration / limits.stable_step()))
-        implicit_steps = options.substeps or max(1, math.ceil(duration / LONGEST_IMPLICIT_STEP))
-        integrator = options.integrator
         if integrator is Integrator.AUTO:
             coupling = limits.coupling(duration / implicit_steps)
             cheaper = explicit_steps <= cost.implicit_cost(implicit_steps, coupling)
-            integrator = Integrator.EXPLICIT if cheaper else Integrator.IMPLICIT
-        if integrator is Integrator.EXPLICIT:
-            return integrator, max(explicit_steps, options.substeps)
-        return integrator, implicit_steps
+            if not cheaper:
+                return Integrator.IMPLICIT, implicit_steps
+        return Integrator.EXPLICIT, max(explicit_steps, options.substeps)
 
     def _couplings(
         self, positions: criterion.Array, h: float
@@ -186,7 +215,7 @@ class HybridSolver:
             return self._rest_split
         marking = criterion.mark(self._model, positions, h)
         split = _Split(h, marking, self._device.everything, None)
-        if marking.spring.any() or marking.hinge.any():
+        if marking.spring.mean() > _LEAST_EXPLICIT:
             implicit = self._device.couplings(~marking.spring, ~marking.hinge)
             explicit = self._device.couplings(marking.spring, marking.hinge)
             split = _Split(h, marking, implicit, explicit)
@@ -206,7 +235,8 @@ class HybridSolver:
                     self._device, SuccessiveOverRelaxation(self._device), _SOR_SETTINGS
                 )
             else:
-                stepper = ImplicitStepper(self._device, ConjugateGradients(self._device), _SETTINGS)
+                settings = _QUALITIES[self._options.quality][1]
+                stepper = ImplicitStepper(self._device, Multigrid(self._device), settings)
             self._implicit[integrator] = stepper
         return self._implicit[integrator]
 
