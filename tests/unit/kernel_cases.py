@@ -378,7 +378,10 @@ def _linear(k: Kernels, name: str) -> Result:
         device.mass, device.mass, system.inverse, ACCELERATION, partial
     )
     vertices = 2 * device.count
+    energies = runtime.zeros(2)
+    linear_kernels.step_energies(system.gradient, k.moved(name), device.mass, partial, energies)
     return {
+        "step_energies": energies.to_numpy(),
         "couplings": system.couplings.to_numpy(),
         "own": system.own.to_numpy()[:vertices],
         "inverse": system.inverse.to_numpy()[:vertices],

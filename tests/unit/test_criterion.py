@@ -31,7 +31,8 @@ from tests.physics.scenes import (
 from tests.shapes import disc_mesh, grid_mesh, hexagon_sheet, jittered_sheet, sphere_mesh
 from tests.unit.kernel_reference import bending_form
 
-H = 1.0 / 240.0
+STEPS = 10
+H = 1.0 / (24.0 * STEPS)
 
 
 def stiffness_matrix(model: ClothModel, positions: np.ndarray, springs: np.ndarray) -> np.ndarray:
@@ -223,7 +224,7 @@ def energy_growth(what: Scene, seconds: float) -> float:
     start = moving(model, positions + noise, 0.0 * positions)
     first = elastic_energy(model, start)
     try:
-        frames = run(what, seconds, Integrator.IMPLICIT, start=start)
+        frames = run(what, seconds, Integrator.IMPLICIT, substeps=STEPS, start=start)
     except SimulationError:
         return np.inf
     states: list[ClothState] = [frame.state for frame in frames]
@@ -296,7 +297,7 @@ def test_split_gives_what_all_implicit_gives(
     after 1/4 s and a fall of 0.3 m, within 3 % of that, 1 cm.
     """
     what = mixed()
-    split = run(what, 0.25, integrator)
+    split = run(what, 0.25, integrator, substeps=STEPS)
     assert 0.05 < split[-1].report.explicit_share < 0.95  # type: ignore[union-attr]
 
     def nothing(model: ClothModel, positions: np.ndarray, h: float) -> criterion.Marking:
@@ -305,7 +306,7 @@ def test_split_gives_what_all_implicit_gives(
         return criterion.Marking(springs, hinges, np.zeros(model.vertex_count))
 
     monkeypatch.setattr(criterion, "mark", nothing)
-    whole = run(what, 0.25, integrator)
+    whole = run(what, 0.25, integrator, substeps=STEPS)
     assert whole[-1].report.explicit_share == 0.0  # type: ignore[union-attr]
     fallen = np.abs(whole[-1].positions - whole[0].positions).max()
     assert fallen > 0.2

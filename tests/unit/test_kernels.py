@@ -273,6 +273,9 @@ def test_linear_solvers(case: Case, state: str) -> None:
     assert result[f"{state}_norm2"][0] == pytest.approx(norm, rel=1e-4)
     square = case.data.model.mass**2 * (1.0 + ACCELERATION**2)
     floor = float((square * np.trace(blocks, axis1=1, axis2=2)).sum()) / 3.0
+    moved = getattr(case.data, state).astype(np.float64) - case.data.start
+    wanted = [(v * moved).sum(), 0.5 * (case.data.model.mass[:, None] * moved**2).sum()]
+    np.testing.assert_allclose(result[f"{state}_step_energies"], wanted, rtol=1e-4, atol=1e-7)
     assert result[f"{state}_floor2"][0] == pytest.approx(floor, rel=1e-4)
 
 

@@ -110,3 +110,30 @@ def force_norm2(
     for _ in range(1):
         result += sum_partial(partial, chunks)
     return result
+
+
+@launch.kernel
+def step_energies(
+    gradient: Vec3s, displacement: Vec3s, mass: Floats, partial: Floats, result: Floats
+):
+    """Work of the gradient along the displacement, and 1/2 m u², in result[0] and result[1]."""
+    n = mass.shape[0]
+    chunks = (n + CHUNK - 1) // CHUNK
+    ti.loop_config(serialize=runtime.one_thread)
+    for c in range(chunks):
+        total = 0.0
+        for i in range(c * CHUNK, ti.min(n, (c + 1) * CHUNK)):
+            total += gradient[i].dot(displacement[i])
+        partial[c] = total
+    ti.loop_config(serialize=True)
+    for _ in range(1):
+        result[0] = sum_partial(partial, chunks)
+    ti.loop_config(serialize=runtime.one_thread)
+    for c in range(chunks):
+        total = 0.0
+        for i in range(c * CHUNK, ti.min(n, (c + 1) * CHUNK)):
+            total += 0.5 * mass[i] * displacement[i].norm_sqr()
+        partial[c] = total
+    ti.loop_config(serialize=True)
+    for _ in range(1):
+        result[1] = sum_partial(partial, chunks)

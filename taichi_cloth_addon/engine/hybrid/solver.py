@@ -45,8 +45,9 @@ _LARGE_STRAIN = 0.5
 # A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
 
-# A split with fewer explicit springs saves less than the explicit forces cost.
-_LEAST_EXPLICIT = 0.4
+# Share of springs and bending elements that must be explicit for a split: its steps are of
+# first order, and what is implicit costs as much as before.
+_LEAST_EXPLICIT = 0.75
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ class HybridSolver:
             load = criterion.largest_load(self._model, positions, h, split.marking)
             if load > _LARGEST_LOAD:
                 split = self._split_at(positions, h)
-        return split.implicit, split.explicit, split.marking.explicit_share
+        share = 0.0 if split.explicit is None else split.marking.explicit_share
+        return split.implicit, split.explicit, share
 
     def _split_at(self, positions: criterion.Array, h: float) -> "_Split":
         at_rest = positions is self._model.rest
@@ -215,7 +217,7 @@ class HybridSolver:
             return self._rest_split
         marking = criterion.mark(self._model, positions, h)
         split = _Split(h, marking, self._device.everything, None)
-        if marking.spring.mean() > _LEAST_EXPLICIT:
+        if marking.explicit_share > _LEAST_EXPLICIT:
             implicit = self._device.couplings(~marking.spring, ~marking.hinge)
             explicit = self._device.couplings(marking.spring, marking.hinge)
             split = _Split(h, marking, implicit, explicit)
