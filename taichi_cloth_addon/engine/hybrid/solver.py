@@ -46,7 +46,7 @@ _LARGE_STRAIN = 0.5
 _LARGEST_LOAD = 0.95
 
 # Share of springs and bending elements that must be explicit for a split: its steps are of
-# first order, and what is implicit costs as much as before.
+# first order, and what is implicit costs as much as before. SOR is the published method.
 _LEAST_EXPLICIT = 0.75
 
 
@@ -217,7 +217,8 @@ class HybridSolver:
             return self._rest_split
         marking = criterion.mark(self._model, positions, h)
         split = _Split(h, marking, self._device.everything, None)
-        if marking.explicit_share > _LEAST_EXPLICIT:
+        least = 0.0 if self._options.integrator is Integrator.SOR else _LEAST_EXPLICIT
+        if marking.explicit_share > least:
             implicit = self._device.couplings(~marking.spring, ~marking.hinge)
             explicit = self._device.couplings(marking.spring, marking.hinge)
             split = _Split(h, marking, implicit, explicit)
