@@ -286,10 +286,16 @@ def spring_tensors(
         if spring[1] + spring[2] > 0.0:
             i = ends[2 * s]
             j = ends[2 * s + 1]
-            dx = x[j] - x[i] + (displacement[j] - displacement[i])
+            before = x[j] - x[i]
+            dx = before + (displacement[j] - displacement[i])
             length = ti.max(dx.norm(), SHORTEST)
             a = ti.max(0.0, spring[1] * (1.0 - spring[0] / length))
-            w = ti.sqrt(spring[1] - a + spring[2] / h) / length * dx
+            elastic = spring[1] - a
+            damping = spring[2] / h
+            # The damper's direction is that at the start. One vector stands for both.
+            length_before = ti.max(before.norm(), SHORTEST)
+            along = elastic / length * dx + damping / length_before * before
+            w = ti.sqrt(elastic + damping) / ti.max(along.norm(), SHORTEST) * along
             tensor = ti.math.vec4(w[0], w[1], w[2], a)
         tensors[s] = tensor
 

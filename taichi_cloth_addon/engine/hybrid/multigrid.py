@@ -19,6 +19,9 @@ Floats = npt.NDArray[np.float32]
 
 # Levels of at most so many nodes together are cycled by one thread, in one launch.
 _SERIAL = 1500
+# Iterations in which r^T D^-1 r must fall to this share; else float32 has no more to give.
+_PATIENCE = 16
+_LEAST_FALL = 0.5
 
 
 class Multigrid:
@@ -160,9 +163,15 @@ class Multigrid:
             self._scalars,
             square,
         )
-        for _ in range(limit):
+        before = math.inf
+        for number in range(limit):
             if self._scalars[multigrid_kernels.DONE] != 0.0:
                 break
+            if number % _PATIENCE == 0:
+                now = float(self._scalars[multigrid_kernels.RZ])
+                if now > _LEAST_FALL * before:
+                    break
+                before = now
             self._cycle(system)
             multigrid_kernels.finish_cycle(
                 device.offsets,

@@ -40,7 +40,7 @@ _SOR_SETTINGS = NewtonSettings(
 _BLOWN_UP = 1.0
 _TRIES = 4
 # From here on a residual is reported to the user.
-_LARGE_RESIDUAL = 0.1
+_LARGE_RESIDUAL = 0.5
 _LARGE_STRAIN = 0.5
 # A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
@@ -248,7 +248,8 @@ def _warnings(work: Work, strain: float) -> tuple[str, ...]:
     found = []
     if work.residual > _LARGE_RESIDUAL:
         found.append(
-            f"The solver stopped at {work.residual:.0%} of its first residual; take more substeps"
+            "Some steps could not be solved: the cloth is very stiff for its weight. Lower its "
+            "stiffness or damping, or take more substeps"
         )
     if strain > _LARGE_STRAIN:
         found.append(f"A spring is stretched by {strain:.0%}; take a stiffer fabric or more pins")
