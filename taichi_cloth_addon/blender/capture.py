@@ -22,7 +22,7 @@ from ..engine.inputs import FrameInputs, Sample
 from ..engine.material import Fabric, fabric_names
 from ..engine.mesh import Steps, finished
 from ..engine.model import ClothPart
-from ..engine.solver import Device, Integrator, SolverOptions
+from ..engine.solver import Device, Integrator, Quality, SolverOptions
 from . import effectors, evaluated
 from .cache_paths import cache_path as cache_path
 from .checks import Find
@@ -419,6 +419,7 @@ def _options(objects: Sequence[bpy.types.Object]) -> SolverOptions:
     return SolverOptions(
         integrator=Integrator(settings[0].integrator),
         substeps=max(s.substeps for s in settings),
+        quality=max((Quality(s.quality) for s in settings), key=list(Quality).index),
     )
 
 

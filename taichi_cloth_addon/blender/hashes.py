@@ -29,7 +29,7 @@ _NOT_SIMULATED = DISPLAY_ONLY | {
 
 
 # How it is simulated.
-_METHOD = frozenset(("integrator", "substeps", "motion_samples"))
+_METHOD = frozenset(("integrator", "quality", "substeps", "motion_samples"))
 
 
 def _digest(*parts: bytes) -> str:

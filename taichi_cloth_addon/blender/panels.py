@@ -329,6 +329,7 @@ class TAICHI_CLOTH_PT_advanced(_ClothPanel, bpy.types.Panel):
         """Draw the settings."""
         scene = context.scene
         assert scene is not None
+        layout.prop(settings, "quality")
         layout.prop(settings, "integrator")
         layout.prop(settings, "substeps")
         layout.prop(settings, "motion_samples")

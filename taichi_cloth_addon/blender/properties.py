@@ -35,6 +35,12 @@ INTEGRATORS = (
     ("IMPLICIT", "Implicit", "Few long steps with a solve each; calms what is quicker than a step"),
     ("SOR", "Hybrid SOR", "Explicit where stable, elsewhere implicit by coloured over-relaxation"),
 )
+# From the coarsest to the finest.
+QUALITIES = (
+    ("DRAFT", "Draft", "To see quickly how the cloth falls; within 4 % of its size after 1/2 s"),
+    ("NORMAL", "Normal", "For most shots; within 2 % of its size after 1/2 s"),
+    ("FINAL", "Final", "Slow, small motion and stiff cloth as well; within 1.2 % after 1/2 s"),
+)
 DEVICES = (
     ("AUTO", "Automatic", "The fastest device that works on this machine"),
     ("CUDA", "CUDA", "NVIDIA graphics card"),
@@ -111,6 +117,7 @@ class ClothSettings(bpy.types.PropertyGroup):
     if TYPE_CHECKING:
         enabled: bool
         uid: str
+        quality: str
         integrator: str
         substeps: int
         motion_samples: int
@@ -143,6 +150,16 @@ class ClothSettings(bpy.types.PropertyGroup):
             update=_changed,
         )
         uid: StringProperty(options={"HIDDEN"})
+        quality: EnumProperty(
+            name="Quality",
+            description="How far implicit steps may be from the exact motion. Explicit steps are "
+            "finer than all of these",
+            items=QUALITIES,
+            default="NORMAL",
+            options=set(),
+            update=_changed,
+            override={"LIBRARY_OVERRIDABLE"},
+        )
         integrator: EnumProperty(
             name="Integrator",
             description="How a step is integrated in time",

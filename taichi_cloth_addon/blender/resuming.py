@@ -22,7 +22,7 @@ from ..cache.job import Job
 from ..engine.solver import SolverOptions
 from . import attach, capture, effectors, results
 from .plans import BakeError, Group, Plan, Target
-from .properties import DEVICES, INTEGRATORS, cloth_settings
+from .properties import DEVICES, INTEGRATORS, QUALITIES, cloth_settings
 
 _TOLERANCE = 1e-4
 """Share of a cloth's size by which it may be off its place: not seen, and more than rounding."""
@@ -229,6 +229,9 @@ def _differences(old: Job, new: Job) -> list[str]:
     if old.options.integrator is not new.options.integrator:
         was, now = (_label(INTEGRATORS, o.options.integrator.value) for o in (old, new))
         found.append(f"integrator {now} instead of {was}")
+    if old.options.quality is not new.options.quality:
+        was, now = (_label(QUALITIES, o.options.quality.value) for o in (old, new))
+        found.append(f"quality {now} instead of {was}")
     if old.options.substeps != new.options.substeps:
         found.append(f"{_substeps(new.options)} instead of {_substeps(old.options)}")
     if old.device is not new.device:

@@ -4,7 +4,7 @@
 Taichi 1.7.4 looks at every argument of a launch anew in Python, about 6 µs for each array
 (measured), which adds up to more than the work of a small cloth. Here the arguments are put
 into Taichi's launch context once for each set of arrays; a launch then sets the numbers and
-goes. docs/decisions/0009-launches.md says more.
+goes. docs/decisions/0007-launches.md says more.
 """
 
 import functools
