@@ -10,7 +10,9 @@ Rules:
 * Gravity is taken as the number that is stored, in m/s²: Blender leaves it at 9.81 when the unit
   scale changes, so a scene in millimetres falls like one in metres.
 * A Wind field blows with its strength in m/s along the object's local Z axis, whatever its
-  shape; shape and falloff say how distance weakens it, as for Blender's own physics.
+  shape; shape and falloff say how distance weakens it, as for Blender's own physics. Its noise is
+  in m/s too.
+* A Wind field on the surface or the vertices of a mesh is read as one at the object's origin.
 """
 
 import bpy
@@ -20,6 +22,11 @@ import numpy.typing as npt
 from ..engine.inputs import FieldFalloff, FieldShape, WindField
 
 Array = npt.NDArray[np.float64]
+
+
+_SHAPES = {shape.value: shape for shape in FieldShape}
+_NOISE = 6.0**-0.5
+"""Root mean square of what Blender adds to a strength for each unit of noise."""
 
 
 def unit_scale(scene: bpy.types.Scene) -> float:
@@ -76,27 +83,30 @@ def wind_field(ob: bpy.types.Object, scale: float) -> WindField | None:
         scale: metres per Blender unit.
     """
     field = ob.field
-    if field is None or field.type != "WIND":
+    if field is None or field.type != "WIND" or not field.apply_to_location:
         return None
     matrix = np.array(ob.matrix_world, np.float64)
     axis = matrix[:3, 2]
     length = float(np.linalg.norm(axis))
     if not length:
         return None
-    # Of a plane, the distance is the one along the axis, which is what TUBE measures as well.
-    along = field.shape == "PLANE" and field.falloff_type == "SPHERE"
+    falloff, speed = FieldFalloff(field.falloff_type), float(field.strength)
+    radial_unit = 1.0 if falloff is FieldFalloff.CONE else scale  # degrees or lengths
+    endless = float("inf")
     return WindField(
         origin=matrix[:3, 3] * scale,
         axis=axis / length,
-        speed=float(field.strength),
-        shape=FieldShape.PLANE,
-        falloff=FieldFalloff.TUBE if along else FieldFalloff(field.falloff_type),
-        noise=float(field.noise),
+        speed=speed,
+        shape=_SHAPES.get(field.shape, FieldShape.POINT),
+        falloff=falloff,
+        noise=_NOISE * float(field.noise) / abs(speed) if speed else 0.0,
         seed=int(field.seed),
         power=float(field.falloff_power),
         minimum_distance=float(field.distance_min) * scale if field.use_min_distance else 0.0,
-        maximum_distance=(
-            float(field.distance_max) * scale if field.use_max_distance else float("inf")
-        ),
+        maximum_distance=float(field.distance_max) * scale if field.use_max_distance else endless,
+        radial_power=float(field.radial_falloff),
+        radial_minimum=float(field.radial_min) * radial_unit if field.use_radial_min else 0.0,
+        radial_maximum=float(field.radial_max) * radial_unit if field.use_radial_max else endless,
+        unit=scale,
         one_sided={"POSITIVE": 1, "NEGATIVE": -1}.get(field.z_direction, 0),
     )

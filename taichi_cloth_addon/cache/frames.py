@@ -68,7 +68,7 @@ def write_frame(folder: Path | str, block: FrameBlock) -> None:
             "fabric_names": list(fabric_names()),
             "field_counts": np.array([len(s.fields) for s in inputs.samples], np.int64),
             "field_vectors": _array([(f.origin, f.axis) for f in winds], (-1, 2, 3)),
-            "field_numbers": _array([_field_numbers(f) for f in winds], (-1, 5)),
+            "field_numbers": _array([_field_numbers(f) for f in winds], (-1, 9)),
             "field_integers": np.array([(f.seed, f.one_sided) for f in winds], np.int64).reshape(
                 -1, 2
             ),
@@ -165,7 +165,11 @@ def _field_numbers(field: WindField) -> tuple[float, ...]:
         field.noise,
         field.power,
         field.minimum_distance,
+        field.radial_power,
+        field.radial_minimum,
+        field.unit,
         field.maximum_distance,
+        field.radial_maximum,
     )
 
 
@@ -173,14 +177,14 @@ def _read_fields(file: ArrayFile, samples: int) -> list[tuple[WindField, ...]]:
     counts = file.integers("field_counts", samples)
     total = int(counts.sum())
     vectors = file.floats("field_vectors", total, 2, 3)
-    numbers = file.floats("field_numbers", total, 5, finite=False)
+    numbers = file.floats("field_numbers", total, 9, finite=False)
     integers = file.integers("field_integers", total, 2)
     kinds = file.raw("field_kinds")
     if kinds.shape != (total, 2) or (counts < 0).any():
         raise file.error("has wind fields of wrong shape")
     winds = []
     for i in range(total):
-        speed, noise, power, minimum, maximum = numbers[i].tolist()
+        speed, noise, power, least, radial_power, radial_least, unit, *most = numbers[i].tolist()
         winds.append(
             WindField(
                 origin=vectors[i, 0],
@@ -191,8 +195,12 @@ def _read_fields(file: ArrayFile, samples: int) -> list[tuple[WindField, ...]]:
                 noise=noise,
                 seed=int(integers[i, 0]),
                 power=power,
-                minimum_distance=minimum,
-                maximum_distance=maximum,
+                minimum_distance=least,
+                maximum_distance=most[0],
+                radial_power=radial_power,
+                radial_minimum=radial_least,
+                radial_maximum=most[1],
+                unit=unit,
                 one_sided=int(integers[i, 1]),
             )
         )
@@ -220,9 +228,9 @@ def _check_block(block: FrameBlock, where: str) -> None:
             arrays += [
                 ("wind fields", field.origin, (3,)),
                 ("wind fields", field.axis, (3,)),
-                ("wind fields", np.array(_field_numbers(field)[:4]), (4,)),
+                ("wind fields", np.array(_field_numbers(field)[:7]), (7,)),
             ]
-            if math.isnan(field.maximum_distance):
+            if math.isnan(field.maximum_distance) or math.isnan(field.radial_maximum):
                 raise JobError(f"{where} has wind fields whose distance is not a number.")
     for what, array, shape in arrays:
         if array.shape != shape:

@@ -49,7 +49,7 @@ __all__ = [
     "write_state",
 ]
 
-VERSION = 1
+VERSION = 2
 SUFFIX = ".job"
 _JOB = "job.json"
 

@@ -17,14 +17,23 @@ Array = npt.NDArray[np.float64]
 
 
 class FieldShape(Enum):
-    """Where a wind field blows: along its axis everywhere, or away from its origin."""
+    """From what the distance to a wind field is measured, for SPHERE falloff.
 
-    PLANE = "PLANE"
+    From its origin, from the line along its axis, or from the plane across it. Whatever its
+    shape, it blows along its axis.
+    """
+
     POINT = "POINT"
+    LINE = "LINE"
+    PLANE = "PLANE"
 
 
 class FieldFalloff(Enum):
-    """Which distance weakens a field: to its origin, or to its axis as well."""
+    """What weakens a field.
+
+    SPHERE: the distance that its shape says. TUBE: the distance along the axis, and the one from
+    the axis. CONE: the distance along the axis, and the angle to the axis as seen from the origin.
+    """
 
     SPHERE = "SPHERE"
     TUBE = "TUBE"
@@ -41,22 +50,31 @@ class WindField:
         speed: air speed in m/s at no distance; negative blows backwards.
         noise: share of the speed that varies at random in space and time, 0 or more.
         seed: seed of that noise.
-        power: the speed falls with distance ** -power.
-        minimum_distance: inside it there is no falloff; m.
+        power: the speed falls with (1 + distance / unit) ** -power.
+        minimum_distance: inside it there is no falloff, beyond it counts what exceeds it; m.
         maximum_distance: beyond it there is no wind; m, infinity for none.
+        radial_power: likewise for the distance from the axis (TUBE; m) or the angle (CONE; °,
+            with a unit of 1°).
+        radial_minimum: likewise; m or °.
+        radial_maximum: likewise; m or °.
+        unit: of the distances in the power laws, m.
         one_sided: +1 or -1 keeps only that side of the origin along the axis, 0 both.
     """
 
     origin: Array
     axis: Array
     speed: float
-    shape: FieldShape = FieldShape.PLANE
+    shape: FieldShape = FieldShape.POINT
     falloff: FieldFalloff = FieldFalloff.SPHERE
     noise: float = 0.0
     seed: int = 0
     power: float = 0.0
     minimum_distance: float = 0.0
     maximum_distance: float = float("inf")
+    radial_power: float = 0.0
+    radial_minimum: float = 0.0
+    radial_maximum: float = float("inf")
+    unit: float = 1.0
     one_sided: int = 0
 
 

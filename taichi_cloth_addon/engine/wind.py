@@ -2,7 +2,6 @@
 """Velocity of the air at points: the panel's wind with its gusts, and wind field objects."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -70,23 +69,8 @@ def _turbulence(points: Array, time: float, drift: Array, seed: int) -> Array:
 
 
 def _field_velocity(points: Array, field: WindField, index: int, time: float) -> Array:
-    offset = points - field.origin
-    height = offset @ field.axis
-    radial = np.linalg.norm(offset - height[:, None] * field.axis, axis=1)
-    distance = _DISTANCE[field.falloff](offset, height, radial)
-    if field.shape is FieldShape.POINT:
-        length = np.linalg.norm(offset, axis=1)
-        direction = offset / np.maximum(length, _CALM)[:, None]
-    else:
-        direction = np.broadcast_to(field.axis, points.shape)
-    strength = np.where(distance <= field.maximum_distance, field.speed, 0.0)
-    if field.power > 0.0:
-        # As in Blender: full strength up to the minimum distance, then (1 + d) ** -power.
-        beyond = np.maximum(distance - field.minimum_distance, 0.0)
-        strength = strength * (1.0 + beyond) ** -field.power
-    if field.one_sided:
-        strength = np.where(height * field.one_sided >= 0.0, strength, 0.0)
-    velocity: Array = strength[:, None] * direction
+    strength = field.speed * _falloff(points - field.origin, field)
+    velocity: Array = strength[:, None] * field.axis
     if field.noise > 0.0:
         drift = field.axis * field.speed
         gust = _turbulence(points, time, drift, seed=1 + index + 1000 * field.seed)
@@ -94,24 +78,46 @@ def _field_velocity(points: Array, field: WindField, index: int, time: float) ->
     return velocity
 
 
-def _sphere(offset: Array, _height: Array, _radial: Array) -> Array:
+def _falloff(offset: Array, field: WindField) -> Array:
+    """Share (N,) of the field's speed at offsets (N, 3) from its origin; as Blender's own."""
+    height = offset @ field.axis
+    if field.falloff is FieldFalloff.SPHERE:
+        share = _along(_distance(offset, height, field), field)
+    else:
+        share = _along(np.abs(height), field)
+        if field.falloff is FieldFalloff.TUBE:
+            across, unit = _from_axis(offset, height, field), field.unit
+        else:
+            length = np.maximum(np.linalg.norm(offset, axis=1), _CALM)
+            across, unit = np.degrees(np.arccos(np.clip(height / length, -1.0, 1.0))), 1.0
+        least, most = field.radial_minimum, field.radial_maximum
+        share = share * _weakened(across, field.radial_power, least, most, unit)
+    if field.one_sided:
+        share = np.where(height * field.one_sided >= 0.0, share, 0.0)
+    return share
+
+
+def _distance(offset: Array, height: Array, field: WindField) -> Array:
+    if field.shape is FieldShape.PLANE:
+        return np.abs(height)
+    if field.shape is FieldShape.LINE:
+        return _from_axis(offset, height, field)
     length: Array = np.linalg.norm(offset, axis=1)
     return length
 
 
-def _tube(_offset: Array, height: Array, radial: Array) -> Array:
-    return np.maximum(np.abs(height), radial)
+def _from_axis(offset: Array, height: Array, field: WindField) -> Array:
+    radial: Array = np.linalg.norm(offset - height[:, None] * field.axis, axis=1)
+    return radial
 
 
-def _cone(offset: Array, height: Array, _radial: Array) -> Array:
-    length = np.linalg.norm(offset, axis=1)
-    cosine = np.abs(height) / np.maximum(length, _CALM)
-    angle: Array = np.arccos(np.clip(cosine, 0.0, 1.0))
-    return np.maximum(np.abs(height), angle * length)
+def _along(distance: Array, field: WindField) -> Array:
+    least, most = field.minimum_distance, field.maximum_distance
+    return _weakened(distance, field.power, least, most, field.unit)
 
 
-_DISTANCE: dict[FieldFalloff, Callable[[Array, Array, Array], Array]] = {
-    FieldFalloff.SPHERE: _sphere,
-    FieldFalloff.TUBE: _tube,
-    FieldFalloff.CONE: _cone,
-}
+def _weakened(distance: Array, power: float, least: float, most: float, unit: float) -> Array:
+    """Full strength up to ``least``, then (1 + d) ** -power, nothing beyond ``most``."""
+    beyond = np.maximum(distance - least, 0.0) / unit
+    share: Array = np.where(distance <= most, (1.0 + beyond) ** -power, 0.0)
+    return share

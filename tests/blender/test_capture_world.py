@@ -171,7 +171,8 @@ def test_wind_objects_blow_along_their_axis() -> None:
     (found,) = begin(ob).first.inputs.samples[0].fields
     np.testing.assert_allclose(found.origin, (0.1, 0.2, 0.3), atol=1e-6)
     np.testing.assert_allclose(found.axis, (1.0, 0.0, 0.0), atol=1e-6)
-    assert (found.speed, found.noise, found.seed, found.power) == (3.0, 0.5, 7, 2.0)
+    assert (found.speed, found.seed, found.power, found.unit) == (3.0, 7, 2.0, pytest.approx(0.1))
+    assert found.noise == pytest.approx(0.5 / 6.0**0.5 / 3.0)
     assert found.minimum_distance == pytest.approx(0.05)
     assert found.maximum_distance == pytest.approx(0.9)
     assert found.one_sided == -1

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from taichi_cloth_addon.cache.job import (
+    VERSION,
     FrameBlock,
     Job,
     JobError,
@@ -78,6 +79,10 @@ def rich_block(job: Job, frame: int) -> FrameBlock:
         seed=77,
         power=2.5,
         minimum_distance=0.25,
+        radial_power=1.5,
+        radial_minimum=0.125,
+        radial_maximum=12.0,
+        unit=0.01,
         one_sided=-1,
     )
     samples = tuple(
@@ -110,7 +115,7 @@ def test_job_json_is_for_people(cache: Path) -> None:
     text = (folder / "job.json").read_text("utf-8")
     assert '"name": "Ткань"' in text
     content = json.loads(text)
-    assert content["version"] == 1
+    assert content["version"] == VERSION
     assert content["options"]["integrator"] == "AUTO"
     assert content["cloths"][0]["fabric"]["tension_stiffness"] == 1234.5
 
@@ -214,7 +219,7 @@ Edit = Callable[[dict[str, object]], object]
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda c: c.update(version=2), "version 2; this program reads version 1"),
+        (lambda c: c.update(version=1), "version 1; this program reads version 2"),
         (lambda c: c.pop("version"), "version None"),
         (lambda c: c.pop("fps"), "no entry 'fps'"),
         (lambda c: c.update(fps=0), "0.0 frames per second"),

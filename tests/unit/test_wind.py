@@ -78,13 +78,27 @@ def test_plane_field_blows_along_its_axis_everywhere() -> None:
     np.testing.assert_allclose(blow(points(), WindField(ORIGIN, axis, -5.0)), -found)
 
 
-def test_point_field_blows_away_from_its_origin() -> None:
-    where = points()
-    found = blow(where, WindField(ORIGIN, UP, 5.0, FieldShape.POINT))
-    away = where - ORIGIN
-    wanted = 5.0 * away / np.linalg.norm(away, axis=1)[:, None]
-    np.testing.assert_allclose(found, wanted, atol=1e-12)
-    assert np.isfinite(blow(ORIGIN[None], WindField(ORIGIN, UP, 5.0, FieldShape.POINT))).all()
+def test_a_shape_says_from_where_the_distance_counts() -> None:
+    """Whatever the shape, the air goes along the axis."""
+    axis = np.array([0.6, 0.0, 0.8])
+    offset = points()
+    height = offset @ axis
+    distances = {
+        FieldShape.POINT: np.linalg.norm(offset, axis=1),
+        FieldShape.LINE: np.linalg.norm(offset - height[:, None] * axis, axis=1),
+        FieldShape.PLANE: np.abs(height),
+    }
+    for shape, distance in distances.items():
+        found = blow(ORIGIN + offset, WindField(ORIGIN, axis, 5.0, shape, power=2.0))
+        np.testing.assert_allclose(found, np.outer(5.0 / (1.0 + distance) ** 2, axis))
+
+
+def test_a_power_law_has_its_unit() -> None:
+    """Where a Blender unit is a centimetre, so is the unit of its falloff."""
+    offset = points()
+    metre = blow(ORIGIN + offset, WindField(ORIGIN, UP, 5.0, power=1.5, minimum_distance=0.5))
+    small = WindField(ORIGIN, UP, 5.0, power=1.5, minimum_distance=0.005, unit=0.01)
+    np.testing.assert_allclose(blow(ORIGIN + 0.01 * offset, small), metre)
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
@@ -98,23 +112,43 @@ def test_falloff_with_distance(power: float) -> None:
     np.testing.assert_allclose(blow(where, field)[:, 2], wanted)
 
 
-def test_tube_and_cone_measure_from_the_axis() -> None:
-    """A tube ends at a radius and at a height, a sphere at a distance from the origin."""
-    offsets = np.array([[0.0, 0.0, 0.9], [0.9, 0.0, 0.0], [0.9, 0.0, 0.9], [1.1, 0.0, 0.0]])
-    inside = {
-        FieldFalloff.SPHERE: [True, True, False, False],
-        FieldFalloff.TUBE: [True, True, True, False],
-    }
-    for falloff, wanted in inside.items():
-        field = WindField(ORIGIN, UP, 1.0, falloff=falloff, maximum_distance=1.0)
-        found = blow(ORIGIN + offsets, field)[:, 2] > 0.0
-        assert found.tolist() == wanted, falloff
-    # A cone's distance is the height or the arc from the axis, whichever is longer.
-    field = WindField(ORIGIN, UP, 1.0, falloff=FieldFalloff.CONE, power=1.0)
-    angles = np.array([0.0, 0.3, 0.9, 1.5])
-    turned = ORIGIN + np.stack([np.sin(angles), 0.0 * angles, np.cos(angles)], axis=1)
-    wanted_speed = 1.0 / (1.0 + np.maximum(np.cos(angles), angles))
-    np.testing.assert_allclose(blow(turned, field)[:, 2], wanted_speed)
+def test_a_tube_weakens_along_and_across() -> None:
+    offset = points()
+    height, across = np.abs(offset[:, 2]), np.linalg.norm(offset[:, :2], axis=1)
+    field = WindField(
+        ORIGIN,
+        UP,
+        2.0,
+        falloff=FieldFalloff.TUBE,
+        power=1.5,
+        minimum_distance=0.5,
+        maximum_distance=4.0,
+        radial_power=0.7,
+        radial_minimum=0.25,
+        radial_maximum=3.0,
+    )
+    wanted = 2.0 * (1.0 + np.maximum(height - 0.5, 0.0)) ** -1.5
+    wanted *= (1.0 + np.maximum(across - 0.25, 0.0)) ** -0.7
+    wanted[(height > 4.0) | (across > 3.0)] = 0.0
+    assert 50 < np.count_nonzero(wanted) < 350
+    np.testing.assert_allclose(blow(ORIGIN + offset, field)[:, 2], wanted)
+
+
+def test_a_cone_weakens_along_and_with_the_angle() -> None:
+    """The angle is one to the axis, in degrees; behind the origin it is above 90°."""
+    angles = np.radians([0.0, 10.0, 40.0, 60.0, 100.0, 180.0])
+    offset = np.stack([np.sin(angles), 0.0 * angles, np.cos(angles)], axis=1)
+    field = WindField(
+        ORIGIN,
+        UP,
+        1.0,
+        falloff=FieldFalloff.CONE,
+        radial_power=1.0,
+        radial_minimum=10.0,
+        radial_maximum=60.1,
+    )
+    found = blow(ORIGIN + offset, field)[:, 2]
+    np.testing.assert_allclose(found, [1.0, 1.0, 1.0 / 31.0, 1.0 / 51.0, 0.0, 0.0], atol=1e-9)
     assert np.isfinite(blow(ORIGIN[None], field)).all()
 
 
