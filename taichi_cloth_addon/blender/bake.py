@@ -25,6 +25,7 @@ from . import (
     changes,
     finished,
     mesh_watch,
+    notes,
     plans,
     preferences,
     process,
@@ -267,6 +268,7 @@ class BakeSession:
             captured.job,
             device=preferences.device(scene),
             kernel_cache=str(preferences.user_folder("kernels")),
+            notes=notes.notes_on(scene, objects, captured.job),
         )
         if self._resume:
             playing = [results.playing_path(ob) for ob in objects]

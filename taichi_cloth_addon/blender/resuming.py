@@ -220,7 +220,7 @@ def _merged(old: Job, new: Job, reached: int) -> Job:
     changes = _differences(old, new)
     if changes:
         notes.append(f"From frame {reached + 1} on: {', '.join(changes)}")
-    return replace(new, cloths=tuple(cloths), settings_hash=settings, notes=tuple(notes))
+    return replace(new, cloths=tuple(cloths), settings_hash=settings, notes=(*new.notes, *notes))
 
 
 def _differences(old: Job, new: Job) -> list[str]:
