@@ -231,6 +231,7 @@ class Bake:
             start=plan.state if plan else None,
             cancelled=self.cancelled,
             on_phase=self.reporter.phase,
+            first_frame=job.frame_start,
         )
         for number, frame in enumerate(frames, first + 1 if plan else first):
             self._record(number, frame, model)

@@ -3,11 +3,12 @@
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from . import trouble
 from .hybrid.solver import HybridSolver
 from .inputs import FrameInputs
 from .model import ClothModel, ClothState, build_model
@@ -54,6 +55,7 @@ def simulate(
     start: ClothState | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     on_phase: Callable[[str], None] | None = None,
+    first_frame: int = 0,
 ) -> Iterator[Frame]:
     """Simulate frame after frame, as the inputs arrive.
 
@@ -66,6 +68,7 @@ def simulate(
             shape, which is yielded as frame 0.
         cancelled: asked now and then; true stops the simulation.
         on_phase: told "compiling" before the first step and "simulating" once that is over.
+        first_frame: the scene's number of frame 0, for messages.
 
     Raises:
         Cancelled: ``cancelled`` became true.
@@ -87,6 +90,7 @@ def simulate(
             on_phase(phase)
 
     told: list[str] = []
+    watch = trouble.Watch()
     solver: HybridSolver | None = None
 
     stream = iter(inputs)
@@ -107,14 +111,20 @@ def simulate(
         if solver is None:
             solver = HybridSolver(model, options, check)
             tell("compiling")
+        moment = trouble.Moment(
+            *(model, state.positions.copy(), before, now, state.time, frame_duration, options)
+        )
         report = solver.step(state, before, now, frame_duration)
         # The clock is the frame's, so that rounding does not add up.
         state.time = index * frame_duration
         if not np.isfinite(state.positions).all():
-            raise SimulationError(
-                f"The cloth blew up {index} frames after the start. Lower the stiffness or the "
-                "speed of the pins, or take more substeps"
-            )
+            why = trouble.blow_up(moment, state.positions)
+            raise SimulationError(f"Frame {first_frame + index}: {why}")
+        if report.worst_strain > trouble.LARGE_STRAIN:
+            # In place of the solver's own sentence, which knows neither cloth nor cause.
+            others = [text for text in report.warnings if "stretched" not in text]
+            stretched = watch.warnings(moment, state.positions)
+            report = replace(report, warnings=(*others, *stretched))
         tell("simulating")
         yield Frame(index, model.world_positions(state), _copy(state), report)
         before = now

@@ -62,6 +62,7 @@ def simulate(
     start: Any = None,
     cancelled: Callable[[], bool],
     on_phase: Callable[[str], None],
+    first_frame: int,
 ) -> Iterator[Any]:
     """Free vertices fall, pinned ones follow their targets; depends on the state alone."""
     state = start

@@ -98,6 +98,7 @@ class FakeEngine:
         start: ClothState | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         on_phase: Callable[[str], None] | None = None,
+        first_frame: int = 0,
     ) -> Iterator[Any]:
         stream = iter(inputs)
         self.seen.append(float(next(stream).samples[-1].gravity[2]))

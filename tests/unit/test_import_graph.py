@@ -49,6 +49,7 @@ ENGINE_ORDER = (
     "contact",
     "hybrid",
     "mpm",
+    "trouble",
     "simulate",
 )
 # What the cache may take from the engine: types only.
