@@ -144,7 +144,11 @@ def _stretch(strain: float) -> str:
 
 def _number(value: float, digits: int = 3) -> str:
     """In so many digits; a large number to the unit, not as a power of ten."""
-    return f"{value:.{digits}g}" if value < 10.0**digits else f"{value:,.0f}".replace(",", " ")
+    return (
+        f"{value:.{digits}g}"
+        if value < 10.0**digits
+        else f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
+    )
 
 
 def _no_cause_for_stretch() -> Cause:
@@ -231,8 +235,8 @@ def _pins(moment: Moment, cloth: int) -> list[Cause]:
         Cause(
             "pin speed",
             moved / (_FAR * size),
-            f"its pins move at {_number(step / interval)} m/s, {_number(moved)} m in a frame. Slow their "
-            "animation down, or move the object before the bake starts",
+            f"its pins move at {_number(step / interval)} m/s, {_number(moved)} m in a frame. "
+            "Slow their animation down, or move the object before the bake starts",
         )
     ]
     at_rest = _spread(rest[parts[cloth].pin_vertices])
@@ -242,8 +246,8 @@ def _pins(moment: Moment, cloth: int) -> list[Cause]:
             Cause(
                 "pins apart",
                 (apart - 1.0) / _LOAD_STRAIN,
-                f"its pins are {_number(apart, 2)} times as far apart as at the first frame. Move them "
-                "closer together, or pin fewer vertices",
+                f"its pins are {_number(apart, 2)} times as far apart as at the first frame. "
+                "Move them closer together, or pin fewer vertices",
             )
         )
     return found
