@@ -59,8 +59,8 @@ def test_wind_that_blows_a_cloth_up() -> None:
     with pytest.raises(SimulationError) as error:
         frames(what, *[what.inputs] * 5)
     assert str(error.value) == (
-        'Frame 1002: "Flag" blew up: the wind is too strong for it (1\N{NO-BREAK SPACE}044 m/s). Lower its '
-        "Velocity or Gusts, or raise its Density and Tension"
+        'Frame 1002: "Flag" blew up: the wind is too strong for it (1\N{NO-BREAK SPACE}044 m/s). '
+        "Lower its Velocity or Gusts, or raise its Density and Tension"
     )
 
 
