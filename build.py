@@ -32,6 +32,7 @@ from tools.common import (  # noqa: E402
 from tools.environments import (  # noqa: E402
     any_blender_environment,
     blender_environment,
+    plot_environment,
 )
 from tools.extension_zip import (  # noqa: E402
     PLATFORMS,
@@ -89,6 +90,8 @@ def bench(arguments: list[str]) -> int:
     zip_file = build_zip(host_platform(), environment)
     variables = make_profile("bench", zip_file, environment)
     variables["TAICHI_CLOTH_TEST_CACHE"] = str(BUILD / "kernels")
+    if {"speed", "all"} & set(arguments):
+        variables["TAICHI_CLOTH_PLOT_PYTHON"] = str(plot_environment().python)
     run(
         [taichi_environment(environment).python, "-u", RUNNER, script, *arguments],
         what="The benchmark",

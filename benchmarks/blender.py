@@ -155,7 +155,7 @@ def report(options: argparse.Namespace) -> str:
     runtime.start(runtime.Device.CPU, str(options.out / "kernels"))
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        for side in options.sizes:
+        for side in options.sizes or [64]:
             rows += _size(side, Path(name))
     head = [
         "mesh",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starts measurements in Blenders of their own, which have the extension from its zip."""
+"""Starts measurements in processes of their own."""
 
 import json
 import os
@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import Any
 
 CHILD = Path(__file__).with_name("blender_child.py")
+BLENDER_CHILD = Path(__file__).with_name("blender_speed_child.py")
+ENGINE_CHILD = Path(__file__).with_name("speed_child.py")
 
 
-def measure(mode: str, out: Path, **options: Any) -> Path:
-    """Run one measurement; returns the file of its results.
+class MeasurementError(Exception):
+    """A measuring process failed; the message has its last words."""
+
+
+def start(child: Path, mode: str, out: Path, **options: Any) -> Path:
+    """Run one measurement to its end; returns the file of its results.
 
     Raises:
-        SystemExit: the extension is not installed, or the measurement failed.
+        MeasurementError: it failed.
     """
-    if "BLENDER_USER_RESOURCES" not in os.environ:
-        raise SystemExit("This benchmark needs the installed extension: python build.py bench")
     # What the extension brings along must be enough.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     text = json.dumps({"mode": mode, "out": str(out), **options})
     done = subprocess.run(
-        [sys.executable, str(CHILD), text],
+        [sys.executable, str(child), text],
         check=False,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -32,9 +36,24 @@ def measure(mode: str, out: Path, **options: Any) -> Path:
         encoding="utf-8",
         errors="replace",
     )
-    if done.returncode:
-        raise SystemExit(f"{mode} {options} failed:\n{done.stdout[-3000:]}")
+    # Blender's module may crash after its work, at the end of the process.
+    if done.returncode and not (done.returncode < 0 and out.is_file()):
+        raise MeasurementError(f"{mode} {options} failed:\n{done.stdout[-3000:]}")
     return out
+
+
+def measure(mode: str, out: Path, **options: Any) -> Path:
+    """Run one measurement in a Blender that has the extension from its zip.
+
+    Raises:
+        SystemExit: the extension is not installed, or the measurement failed.
+    """
+    if "BLENDER_USER_RESOURCES" not in os.environ:
+        raise SystemExit("This benchmark needs the installed extension: python build.py bench")
+    try:
+        return start(CHILD, mode, out, **options)
+    except MeasurementError as error:
+        raise SystemExit(str(error)) from error
 
 
 def kernel_folder() -> Path:

@@ -8,8 +8,9 @@ not known; ours are stated with the table.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,13 @@ from taichi_cloth_addon.engine.hybrid.device import Couplings, DeviceModel
 from taichi_cloth_addon.engine.hybrid.implicit import ImplicitStepper, NewtonSettings
 from taichi_cloth_addon.engine.hybrid.linear import SuccessiveOverRelaxation
 from taichi_cloth_addon.engine.material import Fabric
+from taichi_cloth_addon.engine.mesh import edge_table
 from taichi_cloth_addon.engine.model import ClothState
 
 from .conjugate_gradients import ConjugateGradients
 from .runge_kutta import RungeKutta, reference
 from .scenes import Array, Scene, flag, hanging, pendulum
+from .stretch import stretch_of
 from .tables import Cell, table
 
 FPS = 24.0
@@ -126,14 +129,14 @@ class Run:
         wall: s of each frame.
         cpu: s of each frame.
         steps: of all frames.
-        judged: positions at JUDGED.
+        seen: positions of the frames.
     """
 
     method: Method
     wall: list[float]
     cpu: list[float]
     steps: int = 0
-    judged: Array | None = None
+    seen: list[Array] = field(default_factory=list)
 
     def frame(self) -> None:
         """Advance and time one frame."""
@@ -141,8 +144,7 @@ class Run:
         self.steps += self.method.advance(1.0 / FPS)
         self.wall.append(time.perf_counter() - wall)
         self.cpu.append(time.process_time() - cpu)
-        if len(self.wall) == JUDGED:
-            self.judged = self.method.positions()
+        self.seen.append(self.method.positions())
 
 
 def scenes() -> list[Scene]:
@@ -156,7 +158,8 @@ def scenes() -> list[Scene]:
     ]
 
 
-def _compare(scene: Scene) -> list[list[Cell]]:
+def measured(scene: Scene) -> list[dict[str, Any]]:
+    """Every method on one scene, as fields of records.Record; shares in "more"."""
     truth = next(reference(scene, [JUDGED / FPS]))
     # Compiles what is not in the cache yet.
     for make in METHODS.values():
@@ -166,30 +169,49 @@ def _compare(scene: Scene) -> list[list[Cell]]:
         for run in runs.values():
             run.frame()
     springs = len(scene.model().network.vertices)
-    rows: list[list[Cell]] = []
+    edges = edge_table(scene.mesh).vertices
+    first, second = scene.positions[edges].transpose(1, 0, 2)
+    lengths = np.linalg.norm(second - first, axis=1)
+    rows = []
     for name, run in runs.items():
-        steps = run.steps // FRAMES
-        wall, cpu = 1e3 * median(run.wall), 1e3 * median(run.cpu)
-        share: Cell = None
-        iterations: Cell = None
+        share, iterations = "–", None
         if isinstance(run.method, SemiImplicit):
             shares = run.method.shares
             share = f"{min(shares):.0%}–{max(shares):.0%}" if shares else "0 %"
-            iterations = run.method.iterations / run.steps
-        assert run.judged is not None
-        error = float(np.sqrt(((run.judged - truth) ** 2).sum(axis=1).mean()))
+            iterations = run.method.iterations / FRAMES
+        error = float(np.sqrt(((run.seen[JUDGED - 1] - truth) ** 2).sum(axis=1).mean()))
+        rows.append(
+            {
+                "solver": name,
+                "family": scene.name,
+                "mesh": scene.name,
+                "vertices": len(scene.positions),
+                "springs": springs,
+                "substeps": run.steps // FRAMES,
+                "iterations": iterations,
+                **vars(stretch_of(edges, lengths, run.seen)),
+                "error": error,
+                "cpu": 1e3 * median(run.cpu),
+                "wall": 1e3 * median(run.wall),
+                "frames": FRAMES,
+                "runs": 1,
+                "more": {"explicit springs": share},
+            }
+        )
+    return rows
+
+
+def _compare(scene: Scene) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for row in measured(scene):
+        steps = row["substeps"]
+        iterations = None if row["iterations"] is None else row["iterations"] / steps
+        share = row["more"]["explicit springs"]
+        wall, error = row["wall"], 1e3 * row["error"]
         rows.append(
             [
-                scene.name,
-                springs,
-                name,
-                share,
-                steps,
-                iterations,
-                wall / steps,
-                wall,
-                cpu,
-                1e3 * error,
+                *(row["mesh"], row["springs"], row["solver"], share, steps, iterations),
+                *(wall / steps, wall, row["cpu"], error),
             ]
         )
     return rows

@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 TITLES = {
     "paper": "Four methods on the cloths of the 2012 paper",
     "blender": "Against Blender's own cloth",
+    "speed": "Time, error and stretch against size",
     "independence": "Mesh, frame rate, substeps, integrator and stiffness",
     "latency": "From the click to the first baked frame",
     "drape": "Drape coefficients of the presets",
@@ -53,7 +54,14 @@ def main(arguments: list[str]) -> int:
     )
     parser.epilog = f"benchmarks:{lines}"
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="DIR")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[64], help="of 'blender'")
+    parser.add_argument("--sizes", type=int, nargs="+", help="sides, for 'blender' and 'speed'")
+    speed = parser.add_argument_group("of 'speed'")
+    speed.add_argument("--quick", action="store_true", help="small cloths, few settings, once")
+    speed.add_argument("--parts", nargs="+", help="only these parts; a wrong one lists them")
+    speed.add_argument("--meshes", type=Path, nargs="+", default=[], help="garments, or folders")
+    speed.add_argument("--repeats", type=int, help="runs of each that takes less than a minute")
+    speed.add_argument("--limit", type=float, help="s after which a measurement stops stepping")
+    speed.add_argument("--device", default="CPU", help="of ours: CPU, CUDA, VULKAN, METAL")
     options = parser.parse_args(arguments)
     names = list(options.names) or list(QUICK)
     if names == ["all"]:

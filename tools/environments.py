@@ -213,3 +213,9 @@ def lint_environment() -> Environment:
     """The environment of ruff and mypy."""
     interpreter = require_interpreter(LINT_PYTHON, "ruff and mypy")
     return Environment("lint", _make("lint", interpreter))
+
+
+def plot_environment() -> Environment:
+    """The environment of Matplotlib, apart from that of Blender's module."""
+    interpreter = require_interpreter(LINT_PYTHON, "Matplotlib")
+    return Environment("bench", _make("bench", interpreter))
