@@ -12,7 +12,7 @@ import pytest
 from tests.blender import support
 
 NAMES = {
-    "enabled", "uid", "integrator", "substeps", "motion_samples", "use_scene_range",
+    "enabled", "uid", "quality", "integrator", "substeps", "motion_samples", "use_scene_range",
     "frame_start", "frame_end", "density", "tension_stiffness", "shear_stiffness",
     "bending_stiffness", "tension_damping", "shear_damping", "bending_damping", "air_drag",
     "bending_stiffness_micro", "bending_damping_micro",
