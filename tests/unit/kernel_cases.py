@@ -364,7 +364,7 @@ def _linear(k: Kernels, name: str) -> Result:
         )
 
     assemble(1)
-    multigrid.prepare(system)
+    multigrid.prepare(system, H)
     step = k.zeros()
     gradients = multigrid.solve(system, step, 1e-5, 400)
     by_multigrid = step.to_numpy()

@@ -267,7 +267,7 @@ class ImplicitStepper:
                 implicit_kernels.coasting_step(
                     self._device.v, self._device.inverse_mass, h, self._step
                 )
-            self._solver.prepare(self._system)
+            self._solver.prepare(self._system, h)
             solution = self._solver.solve(
                 self._system, self._step, settings.linear_tolerance, settings.linear_limit
             )

@@ -48,8 +48,8 @@ class LinearSolver(Protocol):
     nodes: int
     bounding: bool
 
-    def prepare(self, system: System) -> None:
-        """Make ready for solves with a new Hessian."""
+    def prepare(self, system: System, h: float) -> None:
+        """Make ready for solves with a new Hessian, of a step of ``h`` seconds."""
         ...
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:
@@ -86,7 +86,7 @@ class SuccessiveOverRelaxation:
         self._defect = runtime.zeros(device.count)
         self._partial = runtime.zeros(device.count // linear_kernels.CHUNK + 1)
 
-    def prepare(self, system: System) -> None:
+    def prepare(self, system: System, h: float) -> None:
         """See LinearSolver: nothing to do."""
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:

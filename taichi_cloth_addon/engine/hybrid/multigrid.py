@@ -8,7 +8,9 @@ import numpy.typing as npt
 
 from .. import hierarchy, runtime
 from ..hierarchy import PARENTS, Level
+from ..model import ClothModel
 from ..runtime import DeviceArray
+from ..sorting import stable_order
 from ..springs import SpringKind
 from . import linear_kernels, multigrid_kernels
 from .device import DeviceModel
@@ -39,6 +41,7 @@ class Multigrid:
             network.stiffness,
             network.kind != SpringKind.FLEXION,
             model.fixed,
+            _bending(model),
         )
         levels = hierarchy.build_levels(graph)
         count = device.count
@@ -52,6 +55,7 @@ class Multigrid:
         self._level_bounds = runtime.upload(np.array(self._nodes, dtype=np.int32))
         self._upload_transfer(levels)
         self._upload_springs(levels)
+        self._upload_bending(levels)
         self._tensors = runtime.zeros(2 * (self._springs[-1] - springs), 3)
         self._b = runtime.zeros(self.nodes, 3)
         self._x = runtime.zeros(self.nodes, 3)
@@ -115,8 +119,43 @@ class Multigrid:
         self._map_sources = runtime.upload(np.concatenate([*sources, np.zeros(0, dtype=np.int32)]))
         self._map_shares = runtime.upload(np.concatenate([*shares, np.zeros(0, dtype=np.float32)]))
 
-    def prepare(self, system: System) -> None:
+    def _upload_bending(self, levels: tuple[Level, ...]) -> None:
+        """Each coarse node's bending; strengths are uploaded at the first prepare."""
+        empty = np.zeros((0, 2), dtype=np.int32)
+        pairs = np.concatenate(
+            [
+                empty,
+                *(
+                    level.bending.pairs + start
+                    for level, start in zip(levels, self._nodes[1:], strict=False)
+                ),
+            ]
+        )
+        strength = np.concatenate([np.zeros(0), *(level.bending.strength for level in levels)])
+        rate = self._device.model.bend_rate
+        rates = [rate]
+        for level in levels:
+            rate_of = np.zeros(level.count)
+            rate_of[level.parents[:, 0]] = rates[-1]
+            rates.append(rate_of)
+        owner = pairs.T.reshape(-1) - self._nodes[1]
+        order = stable_order(owner)
+        coarse = self.nodes - self._nodes[1]
+        offsets = np.zeros(coarse + 1, dtype=np.int32)
+        np.cumsum(np.bincount(owner, minlength=coarse), out=offsets[1:])
+        self._bend_offsets = runtime.upload(offsets)
+        self._bend_neighbours = runtime.upload(pairs[:, ::-1].T.reshape(-1)[order])
+        self._bend_strength = np.tile(strength, 2)[order]
+        self._bend_rate = np.concatenate(rates)[self._nodes[1] :][owner[order]]
+        self._bend_weights = runtime.zeros(len(order))
+        self._bend_step = 0.0
+
+    def prepare(self, system: System, h: float) -> None:
         """See LinearSolver: make the coarse matrices of a new Hessian."""
+        if h != self._bend_step:
+            self._bend_step = h
+            weights = self._bend_strength * (1.0 + self._bend_rate / h)
+            self._bend_weights = runtime.upload(weights)
         for level in range(1, len(self._nodes) - 1):
             multigrid_kernels.coarsen(
                 self._nodes[1],
@@ -133,6 +172,8 @@ class Multigrid:
                 self._child_weights,
                 self._offsets,
                 self._links,
+                self._bend_offsets,
+                self._bend_weights,
                 self._free,
                 system.tensors,
                 self._tensors,
@@ -232,6 +273,9 @@ class Multigrid:
                 self._nodes[level + 2],
                 self._offsets,
                 self._links,
+                self._bend_offsets,
+                self._bend_neighbours,
+                self._bend_weights,
                 self._tensors,
                 system.own,
                 system.inverse,
@@ -254,6 +298,9 @@ class Multigrid:
             self._child_weights,
             self._offsets,
             self._links,
+            self._bend_offsets,
+            self._bend_neighbours,
+            self._bend_weights,
             self._tensors,
             system.own,
             system.inverse,
@@ -270,6 +317,9 @@ class Multigrid:
                 self._weights,
                 self._offsets,
                 self._links,
+                self._bend_offsets,
+                self._bend_neighbours,
+                self._bend_weights,
                 self._tensors,
                 system.own,
                 system.inverse,
@@ -277,3 +327,12 @@ class Multigrid:
                 self._x,
                 self._y,
             )
+
+
+def _bending(model: ClothModel) -> hierarchy.Bending:
+    """The bending matrix's pairs, without the cosines of the rest angles."""
+    matrix = model.bending_upper
+    rows = np.repeat(np.arange(model.vertex_count, dtype=np.int32), np.diff(matrix.offsets))
+    upper = rows < matrix.neighbours
+    pairs = np.stack([rows[upper], matrix.neighbours[upper]], axis=1)
+    return hierarchy.Bending(pairs, -matrix.weights[upper])

@@ -66,6 +66,8 @@ def _block(
     child_weights: Given,
     offsets: Given,
     links: Given,
+    bend_offsets: Given,
+    bend_weights: Given,
     tensors: Given,
     free: Given,
     own: Given,
@@ -84,6 +86,8 @@ def _block(
         s = links[2 * entry + 1]
         diagonal += tensors[2 * s]
         off_diagonal += tensors[2 * s + 1]
+    for entry in range(bend_offsets[c], bend_offsets[c + 1]):
+        diagonal += ti.max(bend_weights[entry], 0.0)
     d = ti.math.vec3(0.0)
     o = ti.math.vec3(0.0)
     if free[c] == 1:
@@ -108,6 +112,8 @@ def coarsen(
     child_weights: Floats,
     offsets: Ints,
     links: Ints,
+    bend_offsets: Ints,
+    bend_weights: Floats,
     free: Ints,
     fine_tensors: Vec4s,
     tensors: Vec3s,
@@ -142,6 +148,8 @@ def coarsen(
             child_weights,
             offsets,
             links,
+            bend_offsets,
+            bend_weights,
             tensors,
             free,
             own,
@@ -150,13 +158,27 @@ def coarsen(
 
 
 @ti.func
-def _coarse_times(node, fine, u: Given, offsets: Given, links: Given, tensors: Given, own: Given):
+def _coarse_times(
+    node,
+    fine,
+    u: Given,
+    offsets: Given,
+    links: Given,
+    bend_offsets: Given,
+    bend_neighbours: Given,
+    bend_weights: Given,
+    tensors: Given,
+    own: Given,
+):
     """Row of a coarse level's matrix times u."""
     un = u[node]
+    c = node - fine
     result = symmetric_times(own, node, un)
-    for entry in range(offsets[node - fine], offsets[node - fine + 1]):
+    for entry in range(offsets[c], offsets[c + 1]):
         s = links[2 * entry + 1]
         result += symmetric_times(tensors, s, un - u[links[2 * entry]])
+    for entry in range(bend_offsets[c], bend_offsets[c + 1]):
+        result += bend_weights[entry] * (un - u[bend_neighbours[entry]])
     return result
 
 
@@ -185,6 +207,9 @@ def go_down(
     coarse: Integer,
     offsets: Ints,
     links: Ints,
+    bend_offsets: Ints,
+    bend_neighbours: Ints,
+    bend_weights: Floats,
     tensors: Vec3s,
     own: Vec3s,
     inverse: Vec3s,
@@ -201,7 +226,9 @@ def go_down(
         x[i] = OMEGA * symmetric_times(inverse, i, b[i])
     ti.loop_config(serialize=runtime.one_thread)
     for i in range(first, last):
-        y[i] = b[i] - _coarse_times(i, fine, x, offsets, links, tensors, own)
+        y[i] = b[i] - _coarse_times(
+            i, fine, x, offsets, links, bend_offsets, bend_neighbours, bend_weights, tensors, own
+        )
     ti.loop_config(serialize=runtime.one_thread)
     for i in range(last, coarse):
         b[i] = _restrict(i, fine, child_offsets, children, child_weights, y)
@@ -216,6 +243,9 @@ def go_up(
     weights: Floats,
     offsets: Ints,
     links: Ints,
+    bend_offsets: Ints,
+    bend_neighbours: Ints,
+    bend_weights: Floats,
     tensors: Vec3s,
     own: Vec3s,
     inverse: Vec3s,
@@ -229,7 +259,9 @@ def go_up(
         x[i] += _prolong(i, parents, weights, y)
     ti.loop_config(serialize=runtime.one_thread)
     for i in range(first, last):
-        r = b[i] - _coarse_times(i, fine, x, offsets, links, tensors, own)
+        r = b[i] - _coarse_times(
+            i, fine, x, offsets, links, bend_offsets, bend_neighbours, bend_weights, tensors, own
+        )
         y[i] = x[i] + OMEGA * symmetric_times(inverse, i, r)
 
 
@@ -239,13 +271,18 @@ def _gauss_seidel(
     fine,
     offsets: Given,
     links: Given,
+    bend_offsets: Given,
+    bend_neighbours: Given,
+    bend_weights: Given,
     tensors: Given,
     own: Given,
     inverse: Given,
     b: Given,
     y: Given,
 ):
-    r = b[i] - _coarse_times(i, fine, y, offsets, links, tensors, own)
+    r = b[i] - _coarse_times(
+        i, fine, y, offsets, links, bend_offsets, bend_neighbours, bend_weights, tensors, own
+    )
     y[i] += symmetric_times(inverse, i, r)
 
 
@@ -262,6 +299,9 @@ def coarse_cycle(
     child_weights: Floats,
     offsets: Ints,
     links: Ints,
+    bend_offsets: Ints,
+    bend_neighbours: Ints,
+    bend_weights: Floats,
     tensors: Vec3s,
     own: Vec3s,
     inverse: Vec3s,
@@ -280,7 +320,18 @@ def coarse_cycle(
             for i in range(bounds[depth], bounds[depth + 1]):
                 x[i] = OMEGA * symmetric_times(inverse, i, b[i])
             for i in range(bounds[depth], bounds[depth + 1]):
-                y[i] = b[i] - _coarse_times(i, fine, x, offsets, links, tensors, own)
+                y[i] = b[i] - _coarse_times(
+                    i,
+                    fine,
+                    x,
+                    offsets,
+                    links,
+                    bend_offsets,
+                    bend_neighbours,
+                    bend_weights,
+                    tensors,
+                    own,
+                )
             for i in range(bounds[depth + 1], bounds[depth + 2]):
                 b[i] = _restrict(i, fine, child_offsets, children, child_weights, y)
         first = bounds[levels - 1]
@@ -289,15 +340,52 @@ def coarse_cycle(
             y[i] = ti.math.vec3(0.0)
         for _sweep in range(SWEEPS):
             for i in range(first, last):
-                _gauss_seidel(i, fine, offsets, links, tensors, own, inverse, b, y)
+                _gauss_seidel(
+                    i,
+                    fine,
+                    offsets,
+                    links,
+                    bend_offsets,
+                    bend_neighbours,
+                    bend_weights,
+                    tensors,
+                    own,
+                    inverse,
+                    b,
+                    y,
+                )
             for k in range(last - first):
-                _gauss_seidel(last - 1 - k, fine, offsets, links, tensors, own, inverse, b, y)
+                _gauss_seidel(
+                    last - 1 - k,
+                    fine,
+                    offsets,
+                    links,
+                    bend_offsets,
+                    bend_neighbours,
+                    bend_weights,
+                    tensors,
+                    own,
+                    inverse,
+                    b,
+                    y,
+                )
         for k in range(levels - 1 - level):
             depth = levels - 2 - k
             for i in range(bounds[depth], bounds[depth + 1]):
                 x[i] += _prolong(i, parents, weights, y)
             for i in range(bounds[depth], bounds[depth + 1]):
-                r = b[i] - _coarse_times(i, fine, x, offsets, links, tensors, own)
+                r = b[i] - _coarse_times(
+                    i,
+                    fine,
+                    x,
+                    offsets,
+                    links,
+                    bend_offsets,
+                    bend_neighbours,
+                    bend_weights,
+                    tensors,
+                    own,
+                )
                 y[i] = x[i] + OMEGA * symmetric_times(inverse, i, r)
 
 
