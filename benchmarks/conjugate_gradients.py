@@ -27,7 +27,7 @@ class ConjugateGradients:
         self._partial = runtime.zeros(device.count // CHUNK + 1)
         self._scalars = runtime.zeros(gradient_kernels.SCALARS)
 
-    def prepare(self, system: System) -> None:
+    def prepare(self, system: System, h: float) -> None:
         """See LinearSolver: nothing to do."""
 
     def solve(self, system: System, step: DeviceArray, tolerance: float, limit: int) -> Solution:

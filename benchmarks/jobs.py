@@ -108,10 +108,11 @@ def by_turns(jobs: Sequence[Job], repeats: int, folder: Path) -> list[Record]:
             job.run(folder)
             if len(job.cpu) > before:
                 r = job.record
-                error = "–" if r.error is None else f"{1e3 * r.error:.3g} mm"
+                found = [] if r.error is None else [f"error {1e3 * r.error:.3g} mm"]
+                found += [] if r.p99 is None else [f"p99 {r.p99:.2%}"]
                 print(
                     f"  {r.mesh}, {r.group}: {r.solver}: {job.cpu[-1]:.3g} ms CPU, "
-                    f"{job.wall[-1]:.3g} ms, error {error} ({number + 1})",
+                    f"{job.wall[-1]:.3g} ms, {', '.join(found)} ({number + 1})",
                     flush=True,
                 )
     return [job.record for job in jobs]

@@ -76,12 +76,12 @@ def _against_time(records: Records, path: Path) -> None:
                 MARKERS[group] + (STYLES[group] if group == CLOTH else ""),
                 label=group,
             )
-            for r in rows:
+            for number, r in enumerate(rows):
                 axes.annotate(
                     r["solver"],
                     (r["cpu"], 1e3 * r["error"]),
                     textcoords="offset points",
-                    xytext=(5, 4),
+                    xytext=(5, -11 if number % 2 else 4),
                     fontsize=8,
                 )
         _finish(axes, "CPU ms per frame, one thread", "RMS error at 0.5 s, mm", f"{side}²")

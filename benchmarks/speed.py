@@ -55,6 +55,7 @@ from .variants import (
     REFINEMENTS,
     SIZES,
     STIFFNESSES,
+    STRIP_STIFFNESSES,
     VARIANTS,
     Variant,
 )
@@ -194,13 +195,16 @@ class Speed:
         """Held along a strip: ours and Cloth Dynamics at the same stretch."""
         most = max(QUALITIES.values())
         for side in (side for side in self.sizes if side**2 <= most):
-            cloth = replace(sheet(side, pins="strip"), name=f"sheet {side}², strip")
-            self._add(
-                [
-                    self._ours("strip", cloth, "strip", variant, None, STRIP_FRAMES)
-                    for variant in self._variants(side**2)
+            jobs = []
+            for value in STRIP_STIFFNESSES:
+                cloth = sheet(side, pins="strip", stiffness=value)
+                cloth = replace(cloth, name=f"sheet {side}², strip, {value:g} N/m")
+                jobs += [
+                    self._ours("strip", cloth, f"strip, {value:g} N/m", v, None, STRIP_FRAMES)
+                    for v in self._variants(side**2, others=True)
                 ]
-            )
+            self._add(jobs)
+            cloth = replace(sheet(side, pins="strip"), name=f"sheet {side}², strip")
             goals = [
                 r.p99
                 for r in self.records

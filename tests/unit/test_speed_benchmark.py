@@ -125,16 +125,18 @@ def test_growth_and_ratios() -> None:
     assert main_table(records).count("\n") == len(records) + 1
 
 
-def test_strip_takes_the_cheapest_that_stretches_no_more() -> None:
+def test_strip_interpolates_on_the_cheaper_ladder() -> None:
     records = [
         _record(64, OURS, DEFAULT, 10.0, 0.0, part="strip", p99=0.01),
-        _record(64, DYNAMICS, "10 × 1", 20.0, 0.0, part="strip", p99=0.02),
-        _record(64, DYNAMICS, "20 × 1", 30.0, 0.0, part="strip", p99=0.009),
-        _record(64, DYNAMICS, "10 × 15", 25.0, 0.0, part="strip", p99=0.008),
+        _record(64, OURS, "stiff", 10.0, 0.0, part="strip", p99=0.001),
+        _record(64, DYNAMICS, "10 × 1", 20.0, 0.0, part="strip", p99=0.04, more={"steps": 1}),
+        _record(64, DYNAMICS, "20 × 1", 45.0, 0.0, part="strip", p99=0.0025, more={"steps": 1}),
+        _record(64, DYNAMICS, "10 × 15", 35.0, 0.0, part="strip", p99=0.008, more={"steps": 15}),
     ]
-    row = strip_table(records).splitlines()[-1]
-    assert "10 × 15" in row
-    assert " 2.5 " in row
+    row, none = (line.split(" | ") for line in strip_table(records).splitlines()[2:])
+    assert row[4] == "10 × 1 to 20 × 1"
+    assert row[5:7] == ["30", "3"]
+    assert none[4] == "none; 20 × 1 has 0.25%"
 
 
 def test_json_has_no_infinity() -> None:
