@@ -16,8 +16,9 @@ import numpy as np
 
 from taichi_cloth_addon.engine.hybrid import criterion
 from taichi_cloth_addon.engine.hybrid.device import Couplings, DeviceModel
-from taichi_cloth_addon.engine.hybrid.implicit import ImplicitStepper, NewtonSettings
+from taichi_cloth_addon.engine.hybrid.implicit import ImplicitStepper
 from taichi_cloth_addon.engine.hybrid.linear import SuccessiveOverRelaxation
+from taichi_cloth_addon.engine.hybrid.newton import NewtonSettings
 from taichi_cloth_addon.engine.material import Fabric
 from taichi_cloth_addon.engine.mesh import edge_table
 from taichi_cloth_addon.engine.model import ClothState

@@ -410,6 +410,7 @@ def _first_shape(
         pin_weights=pins.weights,
         pin_stiffness=float(settings.pin_stiffness),
         use_fields=bool(settings.use_force_fields),
+        strain_limit=0.01 * float(settings.strain_limit),
     )
     return cloth, part
 

@@ -206,6 +206,7 @@ class TAICHI_CLOTH_PT_fabric(_ClothPanel, bpy.types.Panel):
         """Draw the settings."""
         layout.prop(settings, "density")
         layout.prop(settings, "air_drag")
+        layout.prop(settings, "strain_limit")
 
 
 class TAICHI_CLOTH_PT_stiffness(_ClothPanel, bpy.types.Panel):

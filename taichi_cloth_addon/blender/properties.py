@@ -134,6 +134,7 @@ class ClothSettings(bpy.types.PropertyGroup):
         bending_stiffness_micro: float
         bending_damping_micro: float
         air_drag: float
+        strain_limit: float
         pin_group: str
         pin_stiffness: float
         use_wind: bool
@@ -229,6 +230,19 @@ class ClothSettings(bpy.types.PropertyGroup):
         bending_stiffness_micro: _micro("bending_stiffness")
         bending_damping_micro: _micro("bending_damping")
         air_drag: _fabric("air_drag")
+        strain_limit: FloatProperty(
+            name="Strain Limit",
+            description="No edge becomes longer than this, in per cent of its length; 0 sets no "
+            "limit. The steps are implicit then",
+            default=0.0,
+            min=0.0,
+            max=100.0,
+            soft_max=20.0,
+            subtype="PERCENTAGE",
+            options=set(),
+            update=_changed,
+            override={"LIBRARY_OVERRIDABLE"},
+        )
         pin_group: StringProperty(
             name="Pin Group",
             description="Vertex group that holds the cloth; it follows the animation of the mesh",

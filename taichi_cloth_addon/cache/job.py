@@ -235,6 +235,7 @@ def _job_to_json(folder: Path, job: Job) -> dict[str, Any]:
                 "fabric": {name: getattr(cloth.part.fabric, name) for name in fabric_names()},
                 "pin_stiffness": float(cloth.part.pin_stiffness),
                 "use_fields": cloth.part.use_fields,
+                "strain_limit": float(cloth.part.strain_limit),
             }
             for index, cloth in enumerate(job.cloths)
         ],
@@ -270,6 +271,7 @@ def _job_from_json(folder: Path, content: dict[str, Any]) -> Job:
             pin_weights=file.floats("pin_weights", None),
             pin_stiffness=float(entry["pin_stiffness"]),
             use_fields=bool(entry["use_fields"]),
+            strain_limit=float(entry["strain_limit"]),
         )
         pc2 = str(cache / _text(entry["pc2"]))
         cloths.append(JobCloth(part, _text(entry["uid"]), pc2, _text(entry["topology_hash"])))
@@ -342,6 +344,19 @@ def _check_job(job: Job, where: str) -> None:
 
 
 def _check_part(part: ClothPart, where: str) -> None:
+    _check_mesh(part, where)
+    if len(np.unique(part.pin_vertices)) < len(part.pin_vertices):
+        raise JobError(f"{where} a vertex is pinned twice. Bake again.")
+    if part.pin_weights.shape != part.pin_vertices.shape or part.pin_weights.ndim != 1:
+        raise JobError(f"{where} {len(part.pin_weights)} pin weights do not fit the pins.")
+    if not ((part.pin_weights >= 0.0) & (part.pin_weights <= 1.0)).all():
+        raise JobError(f"{where} pin weights must lie between 0 and 1. Bake again.")
+    for what, value in (("pin stiffness", part.pin_stiffness), ("strain limit", part.strain_limit)):
+        if not (math.isfinite(value) and value >= 0.0):
+            raise JobError(f"{where} {what} {value}. Set 0 or more.")
+
+
+def _check_mesh(part: ClothPart, where: str) -> None:
     mesh = part.mesh
     count = mesh.vertex_count
     if count < 1:
@@ -373,11 +388,3 @@ def _check_part(part: ClothPart, where: str) -> None:
     ):
         if ((indices < 0) | (indices >= count)).any():
             raise JobError(f"{where} {what} name vertices that do not exist. Bake again.")
-    if len(np.unique(part.pin_vertices)) < len(part.pin_vertices):
-        raise JobError(f"{where} a vertex is pinned twice. Bake again.")
-    if part.pin_weights.shape != part.pin_vertices.shape or part.pin_weights.ndim != 1:
-        raise JobError(f"{where} {len(part.pin_weights)} pin weights do not fit the pins.")
-    if not ((part.pin_weights >= 0.0) & (part.pin_weights <= 1.0)).all():
-        raise JobError(f"{where} pin weights must lie between 0 and 1. Bake again.")
-    if not (math.isfinite(part.pin_stiffness) and part.pin_stiffness >= 0.0):
-        raise JobError(f"{where} pin stiffness {part.pin_stiffness}. Set 0 or more.")

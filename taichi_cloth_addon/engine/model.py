@@ -22,7 +22,7 @@ from .mesh import (
     vertex_areas,
 )
 from .rows import Rows, build_rows, curved_mask
-from .springs import SpringNetwork, build_springs
+from .springs import SpringKind, SpringNetwork, build_springs
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
@@ -56,6 +56,7 @@ class ClothPart:
         pin_stiffness: strength of that spring per area, N/m³: a vertex of weight w and area A
             gets pin_stiffness * A * w / (1 - w).
         use_fields: whether wind fields act on it.
+        strain_limit: largest relative stretch of an edge; 0 for none.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ClothPart:
     pin_weights: Array
     pin_stiffness: float = 1000.0
     use_fields: bool = True
+    strain_limit: float = 0.0
 
 
 @dataclass
@@ -151,6 +153,19 @@ class ClothModel:
         result = np.full(self.vertex_count, -1, dtype=np.int32)
         result[free] = np.unique(label[free], return_inverse=True)[1]
         return result
+
+    def strain_limits(self) -> Array:
+        """Largest relative stretch (S,) of each spring, infinite without a limit.
+
+        Limits hold for structural springs, the edges.
+        """
+        limits = np.full(len(self.network.vertices), np.inf)
+        edges = (self.network.kind == SpringKind.STRUCTURAL) & (self.network.rest_length > 0.0)
+        for part, own in zip(self.parts, self.slices, strict=True):
+            if part.strain_limit > 0.0:
+                first = self.network.vertices[:, 0]
+                limits[edges & (first >= own.start) & (first < own.stop)] = part.strain_limit
+        return limits
 
     @property
     def vertex_count(self) -> int:

@@ -15,6 +15,7 @@ NAMES = {
     "enabled", "uid", "quality", "integrator", "substeps", "motion_samples", "use_scene_range",
     "frame_start", "frame_end", "density", "tension_stiffness", "shear_stiffness",
     "bending_stiffness", "tension_damping", "shear_damping", "bending_damping", "air_drag",
+    "strain_limit",
     "bending_stiffness_micro", "bending_damping_micro",
     "pin_group", "pin_stiffness", "use_wind", "wind_velocity", "wind_gusts", "use_force_fields",
     "output", "cache_folder",

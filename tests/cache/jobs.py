@@ -41,6 +41,7 @@ def make_part(size: int = 3, name: str = "Ткань", pins: tuple[int, ...] = (
         pin_weights=np.linspace(1.0, 0.5, len(pins)),
         pin_stiffness=321.0,
         use_fields=False,
+        strain_limit=0.02,
     )
 
 

@@ -21,6 +21,7 @@ from taichi_cloth_addon.engine.hybrid import (
     explicit_kernels,
     implicit_kernels,
     linear_kernels,
+    strain_kernels,
 )
 from taichi_cloth_addon.engine.hybrid.device import DeviceModel
 from taichi_cloth_addon.engine.hybrid.linear import SuccessiveOverRelaxation, System
@@ -36,6 +37,8 @@ H = 1.0 / 120.0
 TIME = 0.7 * H
 SHARE = 0.3
 ACCELERATION = 9.0
+# Longest length over the rest length.
+LIMIT = 1.05
 OMEGA = 1.3
 GRAVITY = [0.3, -0.5, -9.81]
 # Components of vertices, none for -1, and where they go, m.
@@ -106,6 +109,13 @@ class Data:
     def pin_velocity(self) -> npt.NDArray[np.float32]:
         """m/s."""
         return self._random(8, 0.5)
+
+
+def limit_lengths(data: Data) -> Array:
+    """Lengths (R, 2) by row entry, m: none for every third spring."""
+    network = data.model.network
+    longest = LIMIT * network.rest_length * (np.arange(len(network.rest_length)) % 3 != 0)
+    return data.model.rows.spring_values(np.stack([longest, longest], axis=1))
 
 
 def _part(shape: Shape) -> ClothPart:
@@ -280,7 +290,20 @@ def _small(k: Kernels) -> Result:
         x=x,
         v=v,
     )
+    shortened, excess = k.zeros(), k.zeros(1)
+    k.call(
+        strain_kernels.shorten,
+        displacement=k.moved("x"),
+        x=k.vectors("start"),
+        limits=runtime.upload(limit_lengths(k.data)),
+        result=shortened,
+        excess=excess,
+    )
+    most = linear_kernels.largest(excess, k.device.count, runtime.zeros(99))
     named = {
+        "shortened": shortened,
+        "excess": excess,
+        "most_excess": runtime.upload(np.array([most])),
         "second_inertial": second_inertial,
         "lag_forces": lagging,
         "finished_moved": moved,

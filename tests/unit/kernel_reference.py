@@ -6,8 +6,9 @@ import numpy.typing as npt
 
 from taichi_cloth_addon.engine import rows
 from taichi_cloth_addon.engine.hybrid.air_kernels import AIR_DENSITY, SKIN_FRICTION
+from taichi_cloth_addon.engine.hybrid.strain_kernels import LIMIT_MARGIN
 from taichi_cloth_addon.engine.model import ClothModel
-from tests.unit.kernel_cases import GRAVITY, SHARE, TIME, Data, H
+from tests.unit.kernel_cases import GRAVITY, LIMIT, SHARE, TIME, Data, H
 
 Array = npt.NDArray[np.float64]
 
@@ -123,6 +124,26 @@ class Reference:
         force = self.couplings_force(self.x, -lag / H) - self.couplings_force(self.x, still)
         own = np.einsum("nab,nb->na", self.drag, lag) + self.pin[:, 1:] * lag
         return np.asarray(force + own / H)
+
+    def shorten(self) -> tuple[Array, Array]:
+        """Positions after one sweep of the strain limit, and each vertex's worst excess."""
+        network = self.model.network
+        weight = np.where(self.free, 1.0 / self.model.mass, 0.0)
+        change, count = np.zeros_like(self.x), np.zeros(len(self.x))
+        worst = np.zeros(len(self.x))
+        for s, (i, j) in enumerate(network.vertices):
+            longest = LIMIT * network.rest_length[s] * (s % 3 != 0)
+            offset = self.x[j] - self.x[i]
+            length = float(np.linalg.norm(offset))
+            both = weight[i] + weight[j]
+            if longest == 0.0 or length <= longest or both == 0.0:
+                continue
+            pull = (1.0 - (1.0 - LIMIT_MARGIN) * longest / length) * offset
+            for here, sign in ((i, 1.0), (j, -1.0)):
+                change[here] += sign * weight[here] / both * pull
+                count[here] += 1.0
+                worst[here] = max(worst[here], length / longest - 1.0)
+        return self.x + change / np.maximum(count, 1.0)[:, None], worst
 
     def curved_force(self, x: Array) -> Array:
         """The curved hinges' forces on the vertices, N."""

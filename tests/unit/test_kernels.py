@@ -13,10 +13,12 @@ import pytest
 from taichi_cloth_addon.engine import launch, runtime, vulkan_probe
 from taichi_cloth_addon.engine.hybrid import (
     air_kernels,
+    cycle_kernels,
     explicit_kernels,
     implicit_kernels,
     linear_kernels,
     multigrid_kernels,
+    strain_kernels,
 )
 from tests.unit import kernel_cases
 from tests.unit.kernel_cases import (
@@ -36,7 +38,15 @@ from tests.unit.kernel_reference import Array, Reference, as_matrices, triangle_
 ROOT = Path(__file__).resolve().parents[2]
 DATA = {"curved": kernel_cases.curved_data, "flat": kernel_cases.flat_data}
 
-MODULES = (air_kernels, explicit_kernels, implicit_kernels, linear_kernels, multigrid_kernels)
+MODULES = (
+    air_kernels,
+    cycle_kernels,
+    explicit_kernels,
+    implicit_kernels,
+    linear_kernels,
+    multigrid_kernels,
+    strain_kernels,
+)
 
 # float32 keeps 6e-8 of a value. Sums of some ten terms, and differences of positions of 1 m
 # that are 0.1 m apart, leave 1e-6 to 1e-5 of the largest term.
@@ -165,6 +175,11 @@ def test_forces_and_small_kernels(case: Case) -> None:
     case.check("translated", data.x + np.where(label[:, None] >= 0, SHIFTS[label], 0.0))
     case.check("add_scaled", data.x + 0.25 * v)
     case.check("finished_x", data.x)
+    shortened, excess = case.reference.shorten()
+    assert excess.max() > 0.01
+    case.check("shortened", shortened - start, 1e-4)
+    case.check("excess", excess, 1e-4)
+    assert case.result["most_excess"][0] == case.result["excess"].max()
     displacement = data.x.astype(np.float64) - start
     velocity = (displacement - SHARE * (data.target.astype(np.float64) - start)) / H
     case.check("finished_v", np.where(free, velocity, data.pin_velocity))
@@ -382,6 +397,7 @@ def test_no_kernel_is_left_out() -> None:
     }
     cases = (ROOT / "tests/unit/kernel_cases.py").read_text(encoding="utf-8")
     # These run inside the linear solvers.
-    inside = {"sweep_colors", *(name for name in names if hasattr(multigrid_kernels, name))}
+    solvers = (multigrid_kernels, cycle_kernels)
+    inside = {"sweep_colors", *(name for module in solvers for name in vars(module))}
     assert len(names) > 10
     assert {name for name in names - inside if f".{name}" not in cases} == set()

@@ -13,6 +13,10 @@ from ..model import LEAST_REST_COSINE, ClothModel, ClothState
 from ..runtime import DeviceArray
 from . import air_kernels
 
+# Share of the strain limit from which on a spring is stiffer.
+STIFF_FROM = 0.5
+_NO_LIMITS = np.zeros((0, 2))
+
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
@@ -78,6 +82,10 @@ class DeviceModel:
         self.has_air = bool((model.air_drag > 0.0).any())
         self.air_before = runtime.zeros(self.count, 3)
         self.air_after = runtime.zeros(self.count, 3)
+
+        self.limited = any(part.strain_limit > 0.0 for part in model.parts)
+        lengths = model.rows.spring_values(_limit_lengths(model)) if self.limited else _NO_LIMITS
+        self.limits = runtime.upload(lengths)
 
         pin_spring = np.zeros((self.count, 2))
         pin_spring[model.pin_vertices, 0] = model.pin_stiffness
@@ -208,6 +216,17 @@ class DeviceModel:
             self.air_force,
             self.air_drag,
         )
+
+
+def _limit_lengths(model: ClothModel) -> Array:
+    """Lengths (S, 2), m, from which a spring stiffens and that it must not exceed; 0 for none."""
+    limits = model.strain_limits()
+    limited = np.isfinite(limits)
+    strain = np.where(limited, limits, 0.0)
+    lengths = model.network.rest_length[:, None] * np.stack(
+        [1.0 + STIFF_FROM * strain, 1.0 + strain], axis=1
+    )
+    return np.where(limited[:, None], lengths, 0.0)
 
 
 def _spring_entries(table: rows.Rows, count: int) -> npt.NDArray[np.int32]:

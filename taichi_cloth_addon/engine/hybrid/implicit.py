@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from ..model import ClothModel, ClothState
 from . import implicit_kernels, linear_kernels
 from .device import Couplings, DeviceModel
 from .linear import LinearSolver, System
+from .newton import NewtonSettings, Work
+from .strain_limit import StrainLimit
 
 # Relative to the energy's size, what float32 cannot tell from no change.
 _ENERGY_NOISE = 2e-6
@@ -26,53 +28,11 @@ _CLOSE = 0.1
 _LEAST_SHARE = 0.05
 # Relative rounding of a position that lies half the cloth's size from the origin.
 _ROUNDING = 2.0**-25
-# A pass that leaves more than this of the residual and lowers the energy by less than that
-# share was the last.
+# So many passes in a row that leave more than this of the residual and lower the energy by less
+# than that share are the last ones.
+_STALLS = 2
 _SLOW = 0.7
-_LITTLE = 1e-4
-
-
-@dataclass(frozen=True)
-class NewtonSettings:
-    """When to stop.
-
-    Attributes:
-        passes: most Newton passes in a step.
-        tolerance: a step is solved when its residual is below this share of its scale: the
-            smaller of the residuals at its two starts, but not below the weight's norm.
-        linear_tolerance: each linear solve lowers its residual to this share.
-        linear_limit: most iterations in a linear solve.
-        warm_start: begin at the inertial target where its energy is lower. Otherwise a step
-            is linearised at its start, and the linear solve begins with the velocity kept, so
-            that what it leaves unsolved does not brake the cloth.
-        second_order: BDF2 where the step before had the same length; else backward Euler.
-    """
-
-    passes: int = 8
-    tolerance: float = 0.1
-    linear_tolerance: float = 0.1
-    linear_limit: int = 200
-    warm_start: bool = True
-    second_order: bool = True
-
-
-@dataclass
-class Work:
-    """What the steps of a frame did.
-
-    Attributes:
-        steps: steps taken.
-        passes: Newton passes.
-        iterations: iterations of the linear solver.
-        cuts: halvings of the line search.
-        residual: worst residual that a step was left with, relative to its start.
-    """
-
-    steps: int = 0
-    passes: int = 0
-    iterations: int = 0
-    cuts: int = 0
-    residual: float = 0.0
+_LITTLE = 1e-5
 
 
 class ImplicitStepper:
@@ -100,6 +60,7 @@ class ImplicitStepper:
         rest = device.model.rest
         self._size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
         self._rounding = runtime.upload(_rounding(device.model, self._size))
+        self._limit = StrainLimit(device)
         self._component = device.model.free_components()
         self._component_mass: npt.NDArray[np.float64] | None = None
         free = self._component >= 0
@@ -153,6 +114,11 @@ class ImplicitStepper:
             self._set_inertial(gravity, h, share, implicit, explicit)
             cuts = work.cuts
             self._minimise(h, (number + 1) * step, gravity, implicit, work, cancelled)
+            if device.limited:
+                self._displacement, self._trial, excess = self._limit.keep(
+                    self._displacement, self._trial
+                )
+                work.excess = max(work.excess, excess)
             implicit_kernels.finish_step(
                 self._displacement,
                 device.inverse_mass,
@@ -254,6 +220,7 @@ class ImplicitStepper:
         if scale == 0.0:
             # Nothing can move.
             return
+        stalls = 0
         for number in range(settings.passes):
             # One pass at least: small errors of many steps would add up.
             if number > 0 and left <= settings.tolerance * scale:
@@ -284,7 +251,10 @@ class ImplicitStepper:
             # In the norm of the last Hessian, which spares one more.
             left = self._norm(self._system.gradient)
             gain = energy_before - energy
-            if left > _SLOW * before and gain <= _LITTLE * (abs(energy) + abs(energy_before)):
+            slow = left > _SLOW * before
+            stalled = slow and gain <= _LITTLE * (abs(energy) + abs(energy_before))
+            stalls = stalls + 1 if stalled else 0
+            if stalls == _STALLS:
                 # What is left is the rounding of the forces.
                 break
         work.residual = max(work.residual, left / scale)
@@ -434,9 +404,11 @@ class ImplicitStepper:
             device.hinge_offsets,
             device.hinge_entries,
             device.hinge_forces,
+            device.limits,
             time,
             h,
             couplings.curved,
+            device.limited,
             gradient,
             self._energy,
         )
@@ -450,8 +422,10 @@ class ImplicitStepper:
             device.spring_ends,
             device.spring_entries,
             couplings.springs,
+            device.limits,
             device.spring_count,
             h,
+            device.limited,
             self._system.tensors,
         )
         implicit_kernels.assemble(

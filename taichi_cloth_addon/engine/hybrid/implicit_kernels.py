@@ -31,6 +31,9 @@ from .rows_kernels import (
 
 ti = runtime.import_taichi()
 
+# Stiffness near the strain limit over the spring's own.
+LIMIT_STIFFNESS = 100.0
+
 
 @launch.kernel
 def explicit_row_forces(
@@ -182,9 +185,11 @@ def evaluate(
     hinge_offsets: Ints,
     hinge_entries: Ints,
     hinge_forces: Vec3s,
+    limits: Vec2s,
     time: Real,
     h: Real,
     curved: Given,
+    limited: Given,
     gradient: Vec3s,
     energy: Floats,
 ):
@@ -214,6 +219,14 @@ def evaluate(
             growth = work / (length + length_before)
             slope -= (spring[1] - spring[1] * spring[0] / length) * dx
             total += 0.25 * spring[1] * growth * (stretch + length_before - spring[0])
+            if ti.static(limited):
+                bound = limits[entry][0]
+                if bound > 0.0:
+                    stiffness = LIMIT_STIFFNESS * spring[1]
+                    over = ti.max(0.0, length - bound)
+                    over_before = ti.max(0.0, length_before - bound)
+                    slope -= stiffness * over / length * dx
+                    total += 0.25 * stiffness * (over - over_before) * (over + over_before)
             if spring[2] > 0.0:
                 strength = spring[2] / (h * length_before * length_before)
                 along = before.dot(du)
@@ -271,8 +284,10 @@ def spring_tensors(
     ends: Ints,
     entries: Ints,
     springs: Vec3s,
+    limits: Vec2s,
     count: Integer,
     h: Real,
+    limited: Given,
     tensors: Vec4s,
 ):
     """Vector w and number a of each spring's Hessian w w^T + a 1 at x + displacement.
@@ -289,8 +304,15 @@ def spring_tensors(
             before = x[j] - x[i]
             dx = before + (displacement[j] - displacement[i])
             length = ti.max(dx.norm(), SHORTEST)
-            a = ti.max(0.0, spring[1] * (1.0 - spring[0] / length))
-            elastic = spring[1] - a
+            stiffness = spring[1]
+            tension = spring[1] * (length - spring[0])
+            if ti.static(limited):
+                bound = limits[entries[s]][0]
+                if bound > 0.0 and length > bound:
+                    stiffness += LIMIT_STIFFNESS * spring[1]
+                    tension += LIMIT_STIFFNESS * spring[1] * (length - bound)
+            a = ti.max(0.0, tension / length)
+            elastic = ti.max(0.0, stiffness - a)
             damping = spring[2] / h
             # The damper's direction is that at the start. One vector stands for both.
             length_before = ti.max(before.norm(), SHORTEST)

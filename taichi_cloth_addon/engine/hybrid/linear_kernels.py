@@ -73,6 +73,26 @@ def sum_values(values: Floats, count: Integer, partial: Floats) -> Real:
 
 
 @launch.kernel
+def largest(values: Floats, count: Integer, partial: Floats) -> Real:
+    """Largest of the first ``count`` values, none of them negative."""
+    chunks = (count + CHUNK - 1) // CHUNK
+    ti.loop_config(serialize=runtime.one_thread)
+    for c in range(chunks):
+        most = 0.0
+        for i in range(c * CHUNK, ti.min(count, (c + 1) * CHUNK)):
+            most = ti.max(most, values[i])
+        partial[c] = most
+    result = 0.0
+    ti.loop_config(serialize=True)
+    for _ in range(1):
+        most = 0.0
+        for c in range(chunks):
+            most = ti.max(most, partial[c])
+        result += most
+    return result
+
+
+@launch.kernel
 def residual_norm2(gradient: Vec3s, inverse: Vec3s, partial: Floats) -> Real:
     """g^T D^-1 g, the squared residual of the nonlinear problem in the block-Jacobi norm."""
     n = gradient.shape[0]

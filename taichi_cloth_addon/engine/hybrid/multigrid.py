@@ -12,7 +12,7 @@ from ..model import ClothModel
 from ..runtime import DeviceArray
 from ..sorting import stable_order
 from ..springs import SpringKind
-from . import linear_kernels, multigrid_kernels
+from . import cycle_kernels, linear_kernels, multigrid_kernels
 from .device import DeviceModel
 from .linear import Solution, System
 
@@ -157,7 +157,7 @@ class Multigrid:
             weights = self._bend_strength * (1.0 + self._bend_rate / h)
             self._bend_weights = runtime.upload(weights)
         for level in range(1, len(self._nodes) - 1):
-            multigrid_kernels.coarsen(
+            cycle_kernels.coarsen(
                 self._nodes[1],
                 self._springs[1],
                 self._nodes[level],
@@ -266,7 +266,7 @@ class Multigrid:
         if levels == 1:
             return
         for level in range(1, self._serial):
-            multigrid_kernels.go_down(
+            cycle_kernels.go_down(
                 self._nodes[1],
                 self._nodes[level],
                 self._nodes[level + 1],
@@ -286,7 +286,7 @@ class Multigrid:
                 self._x,
                 self._y,
             )
-        multigrid_kernels.coarse_cycle(
+        cycle_kernels.coarse_cycle(
             self._nodes[1],
             self._serial,
             self._level_bounds,
@@ -309,7 +309,7 @@ class Multigrid:
             self._y,
         )
         for level in reversed(range(1, self._serial)):
-            multigrid_kernels.go_up(
+            cycle_kernels.go_up(
                 self._nodes[1],
                 self._nodes[level],
                 self._nodes[level + 1],

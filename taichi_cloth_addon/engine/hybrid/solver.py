@@ -15,9 +15,10 @@ from ..springs import SpringKind
 from . import cost, criterion
 from .device import Couplings, DeviceModel
 from .explicit import ExplicitStepper
-from .implicit import ImplicitStepper, NewtonSettings, Work
+from .implicit import ImplicitStepper
 from .linear import SuccessiveOverRelaxation
 from .multigrid import Multigrid
+from .newton import NewtonSettings, Work
 
 # Longest implicit step (s) and Newton's settings of each quality.
 _QUALITIES = {
@@ -42,6 +43,7 @@ _TRIES = 4
 # From here on a residual is reported to the user.
 _LARGE_RESIDUAL = 0.5
 _LARGE_STRAIN = 0.5
+_LARGE_EXCESS = 1e-4
 # A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
 
@@ -169,6 +171,7 @@ class HybridSolver:
                 total.iterations += work.iterations
                 total.cuts += work.cuts
                 total.residual = max(total.residual, work.residual)
+                total.excess = max(total.excess, work.excess)
             start = end
         device.store(state)
         state.displacement = state.velocities_before = None
@@ -186,6 +189,9 @@ class HybridSolver:
         integrator = options.integrator
         if integrator in (Integrator.IMPLICIT, Integrator.SOR):
             return integrator, implicit_steps
+        if self._device.limited:
+            # Explicit steps would have to be as short as the stiffness near the limit wants.
+            return Integrator.IMPLICIT, implicit_steps
         limits = criterion.bounds(self._model, positions)
         explicit_steps = max(1, math.ceil(duration / limits.stable_step()))
         if integrator is Integrator.AUTO:
@@ -250,6 +256,11 @@ def _warnings(work: Work, strain: float) -> tuple[str, ...]:
         found.append(
             "Some steps could not be solved: the cloth is very stiff for its weight. Lower its "
             "stiffness or damping, or take more substeps"
+        )
+    if work.excess > _LARGE_EXCESS:
+        found.append(
+            f"The strain limit could not be kept: an edge is {work.excess:.1%} longer. Do pins "
+            "pull it apart?"
         )
     if strain > _LARGE_STRAIN:
         found.append(f"A spring is stretched by {strain:.0%}; take a stiffer fabric or more pins")
