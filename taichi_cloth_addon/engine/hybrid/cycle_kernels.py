@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Device code of the coarse levels of the V-cycle; see multigrid_kernels for the numbering."""
 
+from collections.abc import Sequence
+
 from .. import launch, runtime
 from .implicit_kernels import inverse_of
 from .rows_kernels import Floats, Given, Integer, Ints, Vec3s, Vec4s, symmetric_times
@@ -14,6 +16,8 @@ OMEGA = 2.0 / 3.0
 PARENTS = 3
 # Symmetric Gauss-Seidel sweeps on the last level.
 SWEEPS = 4
+# Tasks of the small levels.
+BEGIN, RESIDUAL, RESTRICT, CLEAR, FORWARD, BACKWARD, PROLONG, SMOOTH = range(8)
 
 
 @ti.func
@@ -251,33 +255,11 @@ def go_up(
         y[i] = x[i] + OMEGA * symmetric_times(inverse, i, r)
 
 
-@ti.func
-def _gauss_seidel(
-    i,
-    fine,
-    offsets: Given,
-    links: Given,
-    bend_offsets: Given,
-    bend_neighbours: Given,
-    bend_weights: Given,
-    tensors: Given,
-    own: Given,
-    inverse: Given,
-    b: Given,
-    y: Given,
-):
-    r = b[i] - _coarse_times(
-        i, fine, y, offsets, links, bend_offsets, bend_neighbours, bend_weights, tensors, own
-    )
-    y[i] += symmetric_times(inverse, i, r)
-
-
 @launch.kernel
 def coarse_cycle(
     fine: Integer,
-    level: Integer,
-    bounds: Ints,
-    levels: Integer,
+    tasks: Ints,
+    count: Integer,
     parents: Ints,
     weights: Floats,
     child_offsets: Ints,
@@ -295,81 +277,60 @@ def coarse_cycle(
     x: Vec3s,
     y: Vec3s,
 ):
-    """The V-cycle of the small levels from ``level`` on, by one thread.
+    """The V-cycle of the small levels by one thread, as a list of tasks.
 
-    Level l has the nodes bounds[l] .. bounds[l + 1]. The last one is solved by symmetric block
-    Gauss-Seidel.
+    A task is (what, first node, last node); see small_tasks. All of them share one product with
+    the matrix, which keeps the compiled code small.
     """
     ti.loop_config(serialize=True)
     for _ in range(1):
-        for depth in range(level, levels - 1):
-            for i in range(bounds[depth], bounds[depth + 1]):
-                x[i] = OMEGA * symmetric_times(inverse, i, b[i])
-            for i in range(bounds[depth], bounds[depth + 1]):
-                y[i] = b[i] - _coarse_times(
-                    i,
-                    fine,
-                    x,
-                    offsets,
-                    links,
-                    bend_offsets,
-                    bend_neighbours,
-                    bend_weights,
-                    tensors,
-                    own,
-                )
-            for i in range(bounds[depth + 1], bounds[depth + 2]):
-                b[i] = restrict(i, fine, child_offsets, children, child_weights, y)
-        first = bounds[levels - 1]
-        last = bounds[levels]
-        for i in range(first, last):
-            y[i] = ti.math.vec3(0.0)
-        for _sweep in range(SWEEPS):
-            for i in range(first, last):
-                _gauss_seidel(
-                    i,
-                    fine,
-                    offsets,
-                    links,
-                    bend_offsets,
-                    bend_neighbours,
-                    bend_weights,
-                    tensors,
-                    own,
-                    inverse,
-                    b,
-                    y,
-                )
+        for task in range(count):
+            what = tasks[3 * task]
+            first = tasks[3 * task + 1]
+            last = tasks[3 * task + 2]
             for k in range(last - first):
-                _gauss_seidel(
-                    last - 1 - k,
-                    fine,
-                    offsets,
-                    links,
-                    bend_offsets,
-                    bend_neighbours,
-                    bend_weights,
-                    tensors,
-                    own,
-                    inverse,
-                    b,
-                    y,
-                )
-        for k in range(levels - 1 - level):
-            depth = levels - 2 - k
-            for i in range(bounds[depth], bounds[depth + 1]):
-                x[i] += prolong(i, parents, weights, y)
-            for i in range(bounds[depth], bounds[depth + 1]):
-                r = b[i] - _coarse_times(
-                    i,
-                    fine,
-                    x,
-                    offsets,
-                    links,
-                    bend_offsets,
-                    bend_neighbours,
-                    bend_weights,
-                    tensors,
-                    own,
-                )
-                y[i] = x[i] + OMEGA * symmetric_times(inverse, i, r)
+                i = ti.select(what == BACKWARD, last - 1 - k, first + k)
+                if what == RESTRICT:
+                    b[i] = restrict(i, fine, child_offsets, children, child_weights, y)
+                elif what == PROLONG:
+                    x[i] += prolong(i, parents, weights, y)
+                elif what == BEGIN:
+                    x[i] = OMEGA * symmetric_times(inverse, i, b[i])
+                elif what == CLEAR:
+                    x[i] = ti.math.vec3(0.0)
+                else:
+                    r = b[i] - _coarse_times(
+                        i,
+                        fine,
+                        x,
+                        offsets,
+                        links,
+                        bend_offsets,
+                        bend_neighbours,
+                        bend_weights,
+                        tensors,
+                        own,
+                    )
+                    if what == RESIDUAL:
+                        y[i] = r
+                    elif what == SMOOTH:
+                        y[i] = x[i] + OMEGA * symmetric_times(inverse, i, r)
+                    else:
+                        x[i] += symmetric_times(inverse, i, r)
+                        y[i] = x[i]
+
+
+def small_tasks(bounds: Sequence[int], level: int) -> list[tuple[int, int, int]]:
+    """The V-cycle of the levels from ``level`` on; level l has nodes bounds[l] .. bounds[l + 1].
+
+    The last level is solved by symmetric block Gauss-Seidel.
+    """
+    down, up = [], []
+    for first, last, after in zip(
+        bounds[level:-2], bounds[level + 1 : -1], bounds[level + 2 :], strict=True
+    ):
+        down += [(BEGIN, first, last), (RESIDUAL, first, last), (RESTRICT, last, after)]
+        up += [(SMOOTH, first, last), (PROLONG, first, last)]
+    coarsest = (bounds[-2], bounds[-1])
+    sweeps = [(FORWARD, *coarsest), (BACKWARD, *coarsest)] * SWEEPS
+    return [*down, (CLEAR, *coarsest), *sweeps, *reversed(up)]

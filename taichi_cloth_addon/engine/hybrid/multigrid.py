@@ -52,7 +52,6 @@ class Multigrid:
         self._nodes = [0, *(int(end) for end in nodes)]
         self._springs = [0, *(int(end) for end in tensors)]
         self.nodes = self._nodes[-1]
-        self._level_bounds = runtime.upload(np.array(self._nodes, dtype=np.int32))
         self._upload_transfer(levels)
         self._upload_springs(levels)
         self._upload_bending(levels)
@@ -70,6 +69,11 @@ class Multigrid:
             for level in range(1, len(self._nodes))
             if self.nodes - self._nodes[level] <= _SERIAL
         )
+        tasks = []
+        if len(levels) > 0:
+            tasks = cycle_kernels.small_tasks(self._nodes, self._serial)
+        self._task_count = len(tasks)
+        self._tasks = runtime.upload(np.array(tasks, dtype=np.int32).reshape(-1))
 
     def _upload_transfer(self, levels: tuple[Level, ...]) -> None:
         """P as rows of each node, its transpose as rows of each coarse node."""
@@ -288,9 +292,8 @@ class Multigrid:
             )
         cycle_kernels.coarse_cycle(
             self._nodes[1],
-            self._serial,
-            self._level_bounds,
-            levels,
+            self._tasks,
+            self._task_count,
             self._parents,
             self._weights,
             self._child_offsets,
