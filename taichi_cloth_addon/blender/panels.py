@@ -120,6 +120,8 @@ class TAICHI_CLOTH_PT_main(bpy.types.Panel):
                 _text(column, line)
         if seen.playing and seen.seconds_per_frame:
             _text(column, f"{seen.seconds_per_frame:.2g} s per frame, {seen.device}")
+            if seen.method:
+                _text(column, seen.method)
         for warning in seen.warnings:
             _text(column, warning, "INFO")
 

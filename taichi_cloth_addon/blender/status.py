@@ -8,7 +8,7 @@ may be different.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,10 +16,10 @@ import bpy
 from bpy.props import IntProperty, StringProperty
 
 from ..cache import pc2
-from ..cache.sidecar import Sidecar
+from ..cache.sidecar import FrameStatistics, Sidecar
 from ..cache.storage import CacheError
 from . import attach, capture, changes, results
-from .properties import cloth_settings
+from .properties import INTEGRATORS, cloth_settings
 
 NONE, BAKING, BAKED, PARTIAL, OUTDATED, ERROR = (
     "NONE",
@@ -48,6 +48,7 @@ class View:
         deletable: whether there is anything to delete.
         device: that the bake ran on, in words.
         seconds_per_frame: of the bake, on average.
+        method: how it was integrated, in words.
         warnings: what the bake had to say.
     """
 
@@ -60,6 +61,7 @@ class View:
     deletable: bool = False
     device: str = ""
     seconds_per_frame: float = 0.0
+    method: str = ""
     warnings: tuple[str, ...] = ()
 
 
@@ -222,8 +224,35 @@ def _look(ob: bpy.types.Object) -> View:
         deletable=deletable,
         device=found.device,
         seconds_per_frame=sum(times) / len(times) if times else 0.0,
+        method=method(found.statistics),
         warnings=found.warnings,
     )
+
+
+def method(statistics: Sequence[FrameStatistics]) -> str:
+    """What integrated the frames, with how many steps, and what the other way would take."""
+    simulated = [entry for entry in statistics if entry.integrator]
+    if not simulated:
+        return ""
+    names = [entry.integrator for entry in simulated]
+    name = max(sorted(set(names)), key=names.count)
+    chosen = [entry for entry in simulated if entry.integrator == name]
+
+    def mean(values: Sequence[float]) -> str:
+        return f"{sum(values) / len(values):.0f}"
+
+    label = next(label for each, label, _ in INTEGRATORS if each == name)
+    text = f"{label}: {mean([entry.substeps for entry in chosen])} steps per frame"
+    if any(entry.iterations for entry in chosen):
+        text += f", {mean([entry.iterations for entry in chosen])} iterations"
+        text += f", residual {max(entry.residual or 0.0 for entry in chosen):.2g}"
+    shares = [entry.explicit_share or 0.0 for entry in chosen]
+    if name != "EXPLICIT" and max(shares) > 0.0:
+        text += f", {100.0 * sum(shares) / len(shares):.0f} % of the springs explicit"
+    others = [entry.explicit_steps for entry in chosen if entry.explicit_steps]
+    if name != "EXPLICIT" and others:
+        text += f" (explicit: {mean(others)} steps)"
+    return text
 
 
 def _compare(ob: bpy.types.Object, baked: Sidecar) -> tuple[str, str]:

@@ -38,6 +38,7 @@ class FrameStatistics:
         residual: worst relative residual left; None if unknown.
         worst_strain: largest relative stretch; None if unknown.
         explicit_share: share of springs integrated explicitly; None if unknown.
+        explicit_steps: steps that explicit integration would have taken; 0 if unknown.
     """
 
     frame: int
@@ -48,6 +49,7 @@ class FrameStatistics:
     residual: float | None = None
     worst_strain: float | None = None
     explicit_share: float | None = None
+    explicit_steps: int = 0
 
     @classmethod
     def of(cls, frame: int, seconds: float, report: StepReport | None) -> Self:
@@ -66,6 +68,7 @@ class FrameStatistics:
             residual=_finite(report.residual),
             worst_strain=_finite(report.worst_strain),
             explicit_share=_finite(report.explicit_share),
+            explicit_steps=int(report.explicit_steps),
         )
 
 

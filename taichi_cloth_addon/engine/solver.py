@@ -58,6 +58,7 @@ class StepReport:
         worst_strain: largest relative stretch of a structural spring at the end.
         explicit_share: share of springs that were integrated explicitly.
         warnings: complete sentences for the user; empty when all tolerances hold.
+        explicit_steps: steps that explicit integration would have taken; 0 if not asked.
     """
 
     integrator: Integrator
@@ -67,6 +68,7 @@ class StepReport:
     worst_strain: float
     explicit_share: float
     warnings: tuple[str, ...] = ()
+    explicit_steps: int = 0
 
 
 class Solver(Protocol):

@@ -205,6 +205,24 @@ def test_settings_are_greyed_while_baking_only(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("fake_worker")
+def test_method_is_told_in_words() -> None:
+    """What integrated most frames, and what explicit steps would have taken."""
+    FrameStatistics = support.ours("cache.sidecar").FrameStatistics
+    status = support.ours("blender.status")
+    first = FrameStatistics(1, 0.1)
+    explicit = FrameStatistics(2, 0.1, "EXPLICIT", 94, 0, 0.0, 0.1, 1.0, 94)
+    implicit = [
+        FrameStatistics(frame, 0.1, "IMPLICIT", 3, 10 + frame, 0.05, 0.1, 0.0, 220)
+        for frame in (3, 4)
+    ]
+    told = [status.method(entries) for entries in ([first], [first, explicit], implicit)]
+    assert told == [
+        "",
+        "Explicit: 94 steps per frame",
+        "Implicit: 3 steps per frame, 14 iterations, residual 0.05 (explicit: 220 steps)",
+    ]
+
+
 def test_drawing_is_cheap() -> None:
     ob = support.cloth(100, frames=(1, 2))
     bpy.ops.taichi_cloth.bake()

@@ -116,6 +116,7 @@ def test_a_whole_bake(bench: Bench) -> None:
         "residual": 1e-6,
         "worst_strain": None,
         "explicit_share": 0.25,
+        "explicit_steps": 0,
     }
     warnings = [e["message"] for e in bench.named("warning")]
     assert warnings == ["A loose vertex falls freely.", "Frame 2: It stretches."]

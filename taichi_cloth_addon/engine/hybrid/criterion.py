@@ -15,7 +15,9 @@ a = max(0, k (1 - l / L)). A spring is explicit only if both its ends allow it, 
 stay equal and opposite. Bending enters with the absolute row sums of its matrix (Gershgorin).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,7 @@ from ..rows import curved_mask
 from ..springs import SpringKind
 
 Array = npt.NDArray[np.float64]
+Shape = npt.NDArray[np.floating[Any]]
 Mask = npt.NDArray[np.bool_]
 
 # Share of the bound that is used: the shape changes within a step, and the a + b + c >= 0
@@ -33,7 +36,10 @@ Mask = npt.NDArray[np.bool_]
 SAFETY = 0.8
 _SHORTEST = 1e-12
 _IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[:, None]
+_DIAGONAL = 3
 _MOST = 0.98
+# Springs, hinges or vertices at a time: bounds the memory.
+_PIECE = 1 << 17
 # Cheapest to give up first: bending, then flexion, shear, stretch.
 _ORDER = (SpringKind.FLEXION, SpringKind.SHEAR, SpringKind.STRUCTURAL)
 
@@ -59,48 +65,38 @@ class Marking:
         return float(self.spring.sum() + self.hinge.sum()) / max(total, 1)
 
 
-@dataclass(frozen=True)
-class _Tensors:
-    """Stiffness and damping tensors of springs: (6, S) each, xx, yy, zz, xy, xz, yz."""
-
-    stiffness: Array
-    damping: Array
-
-
-def mark(model: ClothModel, positions: Array, h: float, safety: float = SAFETY) -> Marking:
+def mark(model: ClothModel, positions: Shape, h: float, safety: float = SAFETY) -> Marking:
     """Mark what may be explicit with steps of ``h`` seconds at the shape ``positions``."""
     network = model.network
-    tensors = _spring_tensors(model, positions)
-    step = h * h * tensors.stiffness + 2.0 * h * tensors.damping
     budget = safety * 4.0 * model.mass
     budget[model.fixed] = np.inf
-    weights = _end_weights(model)
 
-    hinge_load = _hinge_loads(model, h)
-    load = _sum_hinges(model, hinge_load)
-    hinge = (load <= budget)[model.hinges.vertices].all(axis=1)
+    load = _sum_hinges(model, h, None)
     # The curved part of a hinge is evaluated in the implicit part alone.
-    hinge &= ~curved_mask(model.hinges)
-    load = _sum_hinges(model, hinge_load * hinge[:, None])
-    matrix = load * _IDENTITY
+    hinge = ~curved_mask(model.hinges)
+    for piece in _pieces(len(hinge)):
+        hinge[piece] &= (load <= budget)[model.hinges.vertices[piece]].all(axis=1)
+    matrix = _sum_hinges(model, h, hinge) * _IDENTITY
 
     spring = np.zeros(len(network.vertices), dtype=bool)
     for kind in _ORDER:
         chosen = network.kind == kind
-        trial = matrix + _sum_springs(model, step, weights, chosen)
-        passes = _largest_eigenvalue(trial) <= budget
-        chosen &= passes[network.vertices].all(axis=1)
+        trial = _sum_springs(model, positions, (h * h, 2.0 * h), chosen)
+        passes = _largest_eigenvalue(trial + matrix) <= budget
+        for piece in _pieces(len(chosen)):
+            piece_chosen = chosen[piece]
+            allowed = passes[network.vertices[piece][piece_chosen]].all(axis=1)
+            piece_chosen[piece_chosen] = allowed
         spring |= chosen
-        matrix = matrix + _sum_springs(model, step, weights, chosen)
+        if chosen.any():
+            matrix += _sum_springs(model, positions, (h * h, 2.0 * h), chosen)
     return Marking(spring, hinge, _share(model, matrix))
 
 
-def largest_load(model: ClothModel, positions: Array, h: float, marking: Marking) -> float:
+def largest_load(model: ClothModel, positions: Shape, h: float, marking: Marking) -> float:
     """Largest left side of the test over 4 m_i, for a marking made at another shape."""
-    tensors = _spring_tensors(model, positions)
-    step = h * h * tensors.stiffness + 2.0 * h * tensors.damping
-    load = _sum_hinges(model, _hinge_loads(model, h) * marking.hinge[:, None])
-    matrix = load * _IDENTITY + _sum_springs(model, step, _end_weights(model), marking.spring)
+    matrix = _sum_springs(model, positions, (h * h, 2.0 * h), marking.spring)
+    matrix[:3] += _sum_hinges(model, h, marking.hinge)
     return float(_share(model, matrix).max(initial=0.0))
 
 
@@ -143,13 +139,13 @@ class Bounds:
         return float(np.sqrt(np.quantile(ratio, _MOST)))
 
 
-def bounds(model: ClothModel, positions: Array) -> Bounds:
+def bounds(model: ClothModel, positions: Shape) -> Bounds:
     """Bound stiffness and damping at each free vertex at the shape ``positions``."""
     free = ~model.fixed
-    tensors = _spring_tensors(model, positions)
-    weights = _end_weights(model)
-    k = _largest_eigenvalue(_sum_springs(model, tensors.stiffness, weights))
-    c = _largest_eigenvalue(_sum_springs(model, tensors.damping, weights))
+    k = _largest_eigenvalue(_sum_springs(model, positions, (1.0, 0.0)))
+    c = np.zeros_like(k)
+    if model.network.damping.any():
+        c = _largest_eigenvalue(_sum_springs(model, positions, (0.0, 1.0)))
     sums = _bending_row_sums(model)
     k += sums
     c += sums * model.bend_rate
@@ -158,77 +154,101 @@ def bounds(model: ClothModel, positions: Array) -> Bounds:
     return Bounds(k[free], c[free], model.mass[free])
 
 
-def stable_step(model: ClothModel, positions: Array, safety: float = SAFETY) -> float:
+def stable_step(model: ClothModel, positions: Shape, safety: float = SAFETY) -> float:
     """Longest step (s) at which everything may be explicit; infinity without forces."""
     return bounds(model, positions).stable_step(safety)
 
 
-def _spring_tensors(model: ClothModel, positions: Array) -> _Tensors:
-    network = model.network
-    first, second = network.vertices.T
-    x, y, z = (positions[second, axis] - positions[first, axis] for axis in range(3))
-    square = np.maximum(x * x + y * y + z * z, _SHORTEST**2)
-    outer = np.stack([x * x, y * y, z * z, x * y, x * z, y * z]) / square
-    k = network.stiffness
-    a = np.maximum(0.0, k * (1.0 - network.rest_length / np.sqrt(square)))
-    return _Tensors(a * _IDENTITY + (k - a) * outer, network.damping * outer)
-
-
-def _end_weights(model: ClothModel) -> Array:
-    """1 + t for the two ends of each spring, (S, 2)."""
-    fixed = model.fixed[model.network.vertices]
-    return np.where(fixed[:, ::-1], 1.0, 2.0)
+def _pieces(count: int) -> Iterator[slice]:
+    return (slice(start, start + _PIECE) for start in range(0, count, _PIECE))
 
 
 def _sum_springs(
-    model: ClothModel, tensors: Array, weights: Array, chosen: Mask | None = None
+    model: ClothModel, positions: Shape, factors: tuple[float, float], chosen: Mask | None = None
 ) -> Array:
-    """Sum springs' tensors (6, S) at each vertex, (6, V); all of them or the chosen."""
-    if chosen is not None:
-        weights = weights * chosen[:, None]
-    count = model.vertex_count
-    first, second = model.network.vertices.T
-    at_first, at_second = np.ascontiguousarray(weights.T)
-    sums = [
-        np.bincount(first, part * at_first, count) + np.bincount(second, part * at_second, count)
-        for part in tensors
-    ]
-    return np.stack(sums)
+    """Sum (1 + t) (f K_s + g C_s) of springs at each vertex, (6, V): xx, yy, zz, xy, xz, yz.
+
+    Args:
+        model: the cloths.
+        positions: their shape.
+        factors: f and g.
+        chosen: which springs; all of them by default.
+    """
+    network = model.network
+    stiffness_factor, damping_factor = factors
+    total = np.zeros((6, model.vertex_count))
+    for piece in _pieces(len(network.vertices)):
+        which = piece if chosen is None else piece.start + np.flatnonzero(chosen[piece])
+        ends = network.vertices[which]
+        if not len(ends):
+            continue
+        first, second = np.ascontiguousarray(ends.T)
+        offset = positions[second].astype(np.float64) - positions[first]
+        x, y, z = np.ascontiguousarray(offset.T)
+        square = np.maximum(x * x + y * y + z * z, _SHORTEST**2)
+        # The isotropic part and that along the spring, over the length squared.
+        k = network.stiffness[which]
+        a = np.maximum(0.0, k * (1.0 - network.rest_length[which] / np.sqrt(square)))
+        along = (stiffness_factor * (k - a) + damping_factor * network.damping[which]) / square
+        a *= stiffness_factor
+        # Vertices from here on; springs lie in their order.
+        start = int(min(first.min(), second.min()))
+        span = slice(start, int(max(first.max(), second.max())) + 1)
+        for end, other in ((first, second), (second, first)):
+            weight = np.where(model.fixed[other], 1.0, 2.0)
+            place = end - start
+            pull = weight * along
+            rest = weight * a
+            for row, (one, two) in enumerate(((x, x), (y, y), (z, z), (x, y), (x, z), (y, z))):
+                part = pull * (one * two)
+                if row < _DIAGONAL:
+                    part += rest
+                total[row, span] += np.bincount(place, part, span.stop - start)
+    return total
 
 
 def _largest_eigenvalue(matrices: Array) -> Array:
     """Largest eigenvalue of symmetric 3x3 matrices, (6, N) to (N,), in closed form."""
-    xx, yy, zz, xy, xz, yz = matrices
-    mean = (xx + yy + zz) / 3.0
-    a, b, c = xx - mean, yy - mean, zz - mean
-    square = (a * a + b * b + c * c + 2.0 * (xy * xy + xz * xz + yz * yz)) / 6.0
-    radius = np.sqrt(square)
-    determinant = a * (b * c - yz * yz) - xy * (xy * c - yz * xz) + xz * (xy * yz - b * xz)
-    cube = np.maximum(2.0 * radius**3, 1e-300)
-    angle = np.arccos(np.clip(determinant / cube, -1.0, 1.0)) / 3.0
-    return np.asarray(mean + 2.0 * radius * np.cos(angle))
+    result = np.empty(matrices.shape[1])
+    for piece in _pieces(len(result)):
+        xx, yy, zz, xy, xz, yz = matrices[:, piece]
+        mean = (xx + yy + zz) / 3.0
+        a, b, c = xx - mean, yy - mean, zz - mean
+        square = (a * a + b * b + c * c + 2.0 * (xy * xy + xz * xz + yz * yz)) / 6.0
+        radius = np.sqrt(square)
+        determinant = a * (b * c - yz * yz) - xy * (xy * c - yz * xz) + xz * (xy * yz - b * xz)
+        cube = np.maximum(2.0 * radius**3, 1e-300)
+        angle = np.arccos(np.clip(determinant / cube, -1.0, 1.0)) / 3.0
+        result[piece] = mean + 2.0 * radius * np.cos(angle)
+    return result
 
 
-def _hinge_weights(model: ClothModel) -> Array:
-    """|dtheta/dz| of each hinge at its six vertices, (H, 6), 1/m."""
-    return np.abs(hinge_weights(model.rest, model.hinges.vertices))
-
-
-def _hinge_loads(model: ClothModel, h: float) -> Array:
-    """What each hinge adds to the left side of the test at its vertices, (H, 6)."""
+def _sum_hinges(model: ClothModel, h: float, chosen: Mask | None) -> Array:
+    """What hinges add to the left side of the test at each vertex, all of them or the chosen."""
     hinges = model.hinges
-    weights = _hinge_weights(model)
-    rate = hinges.stiffness * h * h + hinges.damping * 2.0 * h
-    return rate[:, None] * weights * weights.sum(axis=1)[:, None]
-
-
-def _sum_hinges(model: ClothModel, loads: Array) -> Array:
-    return np.bincount(
-        model.hinges.vertices.reshape(-1), loads.reshape(-1), minlength=model.vertex_count
-    )
+    total = np.zeros(model.vertex_count)
+    for piece in _pieces(len(hinges.vertices)):
+        which = piece if chosen is None else piece.start + np.flatnonzero(chosen[piece])
+        vertices = hinges.vertices[which]
+        if not len(vertices):
+            continue
+        start = int(vertices.min())
+        span = slice(start, int(vertices.max()) + 1)
+        # |dtheta/dz| of each hinge at its six vertices, 1/m.
+        weights = np.abs(hinge_weights(model.rest[span], vertices - start))
+        rate = hinges.stiffness[which] * h * h + hinges.damping[which] * 2.0 * h
+        loads = rate[:, None] * weights * weights.sum(axis=1)[:, None]
+        places = (vertices - start).reshape(-1)
+        total[span] += np.bincount(places, loads.reshape(-1), span.stop - start)
+    return total
 
 
 def _bending_row_sums(model: ClothModel) -> Array:
     matrix = model.bending_upper
-    rows = np.repeat(np.arange(model.vertex_count), np.diff(matrix.offsets))
-    return np.bincount(rows, np.abs(matrix.weights), minlength=model.vertex_count)
+    total = np.empty(model.vertex_count)
+    for piece in _pieces(model.vertex_count):
+        offsets = matrix.offsets[piece.start : piece.stop + 1]
+        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        weights = np.abs(matrix.weights[offsets[0] : offsets[-1]])
+        total[piece] = np.bincount(rows, weights, len(offsets) - 1)
+    return total

@@ -88,6 +88,7 @@ class HybridSolver:
         # The shape measured last and its worst strain.
         self._measured: npt.NDArray[np.float32] | None = None
         self._strain = 0.0
+        self._explicit_steps = 0
 
     def step(
         self, state: ClothState, before: FrameInputs, now: FrameInputs, duration: float
@@ -117,6 +118,7 @@ class HybridSolver:
             residual=work.residual,
             worst_strain=after,
             explicit_share=share,
+            explicit_steps=self._explicit_steps,
             warnings=_warnings(work, after),
         )
 
@@ -194,6 +196,7 @@ class HybridSolver:
             return Integrator.IMPLICIT, implicit_steps
         limits = criterion.bounds(self._model, positions)
         explicit_steps = max(1, math.ceil(duration / limits.stable_step()))
+        self._explicit_steps = explicit_steps
         if integrator is Integrator.AUTO:
             coupling = limits.coupling(duration / implicit_steps)
             cheaper = explicit_steps <= cost.implicit_cost(implicit_steps, coupling)
