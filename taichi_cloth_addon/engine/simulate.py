@@ -121,10 +121,8 @@ def simulate(
             why = trouble.blow_up(moment, state.positions)
             raise SimulationError(f"Frame {first_frame + index}: {why}")
         if report.worst_strain > trouble.LARGE_STRAIN:
-            # In place of the solver's own sentence, which knows neither cloth nor cause.
-            others = [text for text in report.warnings if "stretched" not in text]
             stretched = watch.warnings(moment, state.positions)
-            report = replace(report, warnings=(*others, *stretched))
+            report = replace(report, warnings=(*report.warnings, *stretched))
         tell("simulating")
         yield Frame(index, model.world_positions(state), _copy(state), report)
         before = now

@@ -42,7 +42,6 @@ _BLOWN_UP = 1.0
 _TRIES = 4
 # From here on a residual is reported to the user.
 _LARGE_RESIDUAL = 0.5
-_LARGE_STRAIN = 0.5
 _LARGE_EXCESS = 1e-4
 # A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
@@ -119,7 +118,7 @@ class HybridSolver:
             worst_strain=after,
             explicit_share=share,
             explicit_steps=self._explicit_steps,
-            warnings=_warnings(work, after),
+            warnings=_warnings(work),
         )
 
     def worst_strain(self, state: ClothState) -> float:
@@ -253,7 +252,7 @@ class HybridSolver:
         return self._implicit[integrator]
 
 
-def _warnings(work: Work, strain: float) -> tuple[str, ...]:
+def _warnings(work: Work) -> tuple[str, ...]:
     found = []
     if work.residual > _LARGE_RESIDUAL:
         found.append(
@@ -265,6 +264,4 @@ def _warnings(work: Work, strain: float) -> tuple[str, ...]:
             f"The strain limit could not be kept: an edge is {work.excess:.1%} longer. Do pins "
             "pull it apart?"
         )
-    if strain > _LARGE_STRAIN:
-        found.append(f"A spring is stretched by {strain:.0%}; take a stiffer fabric or more pins")
     return tuple(found)
