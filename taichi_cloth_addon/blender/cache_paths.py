@@ -2,13 +2,16 @@
 """Where the files of a bake are.
 
     beside the .blend:  cache_taichi_cloth/<file>/<object uid>.pc2
-    folder given:       <folder>/<file>/<object uid>.pc2
+    folder given:       <folder>/<file>/<object uid>.pc2 for one that begins with //, and
+                        <folder>/<file>-<mark of the .blend's folder>/<object uid>.pc2
     file never saved:   <extension's user folder>/unsaved/<session>/<object uid>.pc2
 
-``<file>`` keeps two files that share a folder apart, also after Save As. A session has a
+``<file>`` keeps two files that share a folder apart, also after Save As, and the mark two of the
+same name. A session has a
 folder of its own, so no session ever plays what another one left.
 """
 
+import hashlib
 import os
 import re
 import sys
@@ -73,10 +76,32 @@ def cache_folder(ob: bpy.types.Object, blend: str | None = None) -> Path:
     chosen = native(cloth_settings(ob).cache_folder)
     name = Path(blend).stem if blend else ""
     if chosen and (blend or not chosen.startswith("//")):
+        if blend and not chosen.startswith("//"):
+            name = f"{name}-{_mark(blend)}"
         return absolute(chosen, blend) / (name or f"unsaved-{_SESSION}")
     if blend:
         return Path(blend).parent / FOLDER / name
     return user_folder() / "unsaved" / _SESSION
+
+
+def _mark(blend: str) -> str:
+    """Tells .blend files of one name apart by their folder."""
+    folder = os.path.normcase(os.path.dirname(os.path.abspath(blend)))
+    return hashlib.blake2b(folder.encode(), digest_size=4).hexdigest()
+
+
+def is_of_this_file(path: Path) -> bool:
+    """Whether a point cache lies where this .blend keeps its bakes, or kept them before.
+
+    A .blend of the same name in another folder has other places.
+    """
+    blend = bpy.data.filepath
+    if not blend:
+        return False
+    name = Path(blend).stem
+    if path.parent.name == f"{name}-{_mark(blend)}":
+        return True
+    return path.parent.name == name and path.parent.parent.parent == Path(blend).parent
 
 
 def folder_problem(ob: bpy.types.Object) -> str:

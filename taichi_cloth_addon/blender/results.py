@@ -83,7 +83,7 @@ def is_own(ob: bpy.types.Object, path: Path) -> bool:
     own = own_path(ob)
     if own is None or path.name != own.name:
         return False
-    return path == own or path.parent.name == own.parent.name
+    return path == own or cache_paths.is_of_this_file(path)
 
 
 def delete(ob: bpy.types.Object) -> str:

@@ -37,6 +37,8 @@ def plan(scene: bpy.types.Scene, objects: Sequence[bpy.types.Object]) -> Plan:
     groups: dict[Path, Group] = {}
     notices: list[str] = []
     by_uid = {cloth_settings(ob).uid: ob for ob in scene.objects if ob.type == "MESH"}
+    # A fresh duplicate has the uid of its original; what was asked for comes first.
+    by_uid.update({cloth_settings(ob).uid: ob for ob in objects})
     for ob in objects:
         folder = results.unfinished_job(ob)
         if folder is None or folder in groups:

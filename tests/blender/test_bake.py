@@ -572,6 +572,32 @@ def test_save_as_keeps_both_files_working(tmp_path: Path) -> None:
     assert bpy.data.objects["Cloth"].taichi_cloth_status.state == "BAKED"
 
 
+@pytest.mark.parametrize("folder", ["", "shared"])
+def test_files_of_one_name_in_two_folders_stay_apart(tmp_path: Path, folder: str) -> None:
+    """Beside the .blend, and in one folder given for both: neither overwrites nor deletes."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    support.save(tmp_path / "a" / "shot.blend")
+    ob = support.cloth()
+    if folder:
+        ob.taichi_cloth.cache_folder = str(tmp_path / folder)
+    bpy.ops.taichi_cloth.bake()
+    results = support.ours("blender.results")
+    first = results.playing_path(ob)
+    bpy.ops.wm.save_mainfile()
+    support.save(tmp_path / "b" / "shot.blend")
+    bpy.ops.taichi_cloth.delete_bake()
+    assert first.exists()
+    bpy.ops.taichi_cloth.bake()
+    assert results.playing_path(ob) != first
+    bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "a" / "shot.blend"))
+    again = bpy.data.objects["Cloth"]
+    assert results.playing_path(again) == first
+    assert again.taichi_cloth_status.state == "BAKED"
+    bpy.ops.taichi_cloth.delete_bake()
+    assert not first.exists()
+
+
 def test_duplicate_bakes_into_its_own_file() -> None:
     one = support.cloth()
     bpy.ops.taichi_cloth.bake()

@@ -299,6 +299,21 @@ def test_the_solver_goes_on_as_it_is_told() -> None:
     assert ob.taichi_cloth_status.state == "BAKED"
 
 
+def test_a_duplicate_does_not_take_the_originals_cancelled_bake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fresh duplicate has the same uid; Resume on the original means the original."""
+    ob = support.cloth(frames=(1, END))
+    support.fake_command(monkeypatch)
+    cancelled(monkeypatch, ob)
+    bpy.ops.object.duplicate()
+    copy = bpy.context.object
+    support.select(ob)
+    bpy.ops.taichi_cloth.resume()
+    assert (ob.taichi_cloth_status.state, ob.taichi_cloth_status.frame_last) == ("BAKED", END)
+    assert copy.taichi_cloth_status.state != "BAKED" or copy.taichi_cloth.uid != ob.taichi_cloth.uid
+
+
 # Files -------------------------------------------------------------------------------------
 
 

@@ -20,9 +20,9 @@ from .strain_limit import StrainLimit
 # Relative to the energy's size, what float32 cannot tell from no change.
 _ENERGY_NOISE = 2e-6
 _HALVINGS = 8
-# Share of the kinetic energy that a step may add by its error, and share of the tolerance below
+# Share of the kinetic energy that a step may add or take by its error, and share of the tolerance below
 # which that is not asked.
-_LEAST_GAIN = 0.001
+_ENERGY_SHARE = 0.001
 _CLOSE = 0.1
 # Share of the weight that a residual is measured with at least.
 _LEAST_SHARE = 0.05
@@ -225,7 +225,7 @@ class ImplicitStepper:
             # One pass at least: small errors of many steps would add up.
             if number > 0 and left <= settings.tolerance * scale:
                 close = left <= _CLOSE * settings.tolerance * scale
-                if close or self._adds_little_energy(h):
+                if close or self._keeps_energy(h):
                     break
             cancelled()
             if number > 0:
@@ -260,11 +260,11 @@ class ImplicitStepper:
         work.residual = max(work.residual, left / scale)
         self._repair_momentum(h)
 
-    def _adds_little_energy(self, h: float) -> bool:
+    def _keeps_energy(self, h: float) -> bool:
         """Whether the force that the solve leaves does little work against the kinetic energy.
 
         The step taken is exact for forces that the gradient is added to, so its product with
-        the displacement is energy out of nothing.
+        the displacement is energy out of nothing, or into it: then stiff cloth falls slowly.
         """
         linear_kernels.step_energies(
             self._system.gradient,
@@ -274,7 +274,7 @@ class ImplicitStepper:
             self._energy,
         )
         added, kinetic = self._energy[0], self._energy[1] / (h * h)
-        return float(added) <= _LEAST_GAIN * float(kinetic)
+        return abs(float(added)) <= _ENERGY_SHARE * float(kinetic)
 
     def _least_scale(self, gravity: list[float]) -> float:
         """Norm of the forces that count, and of the rounding of those that cancel.
