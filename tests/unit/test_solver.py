@@ -171,3 +171,18 @@ def test_two_cloths_move_as_each_alone(integrator: Integrator) -> None:
     )
     np.testing.assert_allclose(both[:25], first, atol=tolerance)
     np.testing.assert_allclose(both[25:], second, atol=tolerance)
+
+
+def test_damping_beyond_explicit_steps_is_told() -> None:
+    """And AUTO takes implicit steps for it, without a word."""
+    part = cloth(grid_mesh(6, 6), fabric(tension_damping=50.0), [30, 35])
+    told = run(scene(part), 0.05, Integrator.EXPLICIT)[-1].report
+    assert told is not None
+    assert any("damping" in warning for warning in told.warnings)
+    calm = run(scene(part), 0.05, Integrator.AUTO)[-1].report
+    assert calm is not None
+    assert calm.integrator is Integrator.IMPLICIT
+    assert not calm.warnings
+    usual = run(scene(cloth(grid_mesh(6, 6), pins=[30, 35])), 0.05, Integrator.EXPLICIT)[-1].report
+    assert usual is not None
+    assert not usual.warnings

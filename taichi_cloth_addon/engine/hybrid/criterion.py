@@ -38,6 +38,7 @@ _SHORTEST = 1e-12
 _IDENTITY = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[:, None]
 _DIAGONAL = 3
 _MOST = 0.98
+_OVERDAMPED = 0.2
 # Springs, hinges or vertices at a time: bounds the memory.
 _PIECE = 1 << 17
 # Cheapest to give up first: bending, then flexion, shear, stretch.
@@ -127,6 +128,14 @@ class Bounds:
         with np.errstate(divide="ignore"):
             steps = right / (self.damping + root)
         return float(np.min(steps, initial=np.inf))
+
+    def is_overdamped(self) -> bool:
+        """Whether damping alone makes the longest stable step several times shorter.
+
+        Explicit steps near that bound turn velocities round instead of calming them.
+        """
+        still = Bounds(self.stiffness, np.zeros_like(self.damping), self.mass)
+        return self.stable_step() < _OVERDAMPED * still.stable_step()
 
     def coupling(self, h: float) -> float:
         """How many vertices away an implicit step of ``h`` seconds is felt, for most of them.

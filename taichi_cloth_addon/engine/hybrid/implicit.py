@@ -20,8 +20,8 @@ from .strain_limit import StrainLimit
 # Relative to the energy's size, what float32 cannot tell from no change.
 _ENERGY_NOISE = 2e-6
 _HALVINGS = 8
-# Share of the kinetic energy that a step may add or take by its error, and share of the tolerance below
-# which that is not asked.
+# Share of the kinetic energy that a step may add or take by its error, and share of the
+# tolerance below which that is not asked.
 _ENERGY_SHARE = 0.001
 _CLOSE = 0.1
 # Share of the weight that a residual is measured with at least.

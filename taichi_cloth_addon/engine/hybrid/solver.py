@@ -88,6 +88,7 @@ class HybridSolver:
         self._measured: npt.NDArray[np.float32] | None = None
         self._strain = 0.0
         self._explicit_steps = 0
+        self._overdamped = False
 
     def step(
         self, state: ClothState, before: FrameInputs, now: FrameInputs, duration: float
@@ -118,7 +119,7 @@ class HybridSolver:
             worst_strain=after,
             explicit_share=share,
             explicit_steps=self._explicit_steps,
-            warnings=_warnings(work),
+            warnings=_warnings(work, integrator is Integrator.EXPLICIT and self._overdamped),
         )
 
     def worst_strain(self, state: ClothState) -> float:
@@ -196,6 +197,7 @@ class HybridSolver:
         limits = criterion.bounds(self._model, positions)
         explicit_steps = max(1, math.ceil(duration / limits.stable_step()))
         self._explicit_steps = explicit_steps
+        self._overdamped = limits.is_overdamped()
         if integrator is Integrator.AUTO:
             coupling = limits.coupling(duration / implicit_steps)
             cheaper = explicit_steps <= cost.implicit_cost(implicit_steps, coupling)
@@ -252,8 +254,13 @@ class HybridSolver:
         return self._implicit[integrator]
 
 
-def _warnings(work: Work) -> tuple[str, ...]:
+def _warnings(work: Work, overdamped: bool) -> tuple[str, ...]:
     found = []
+    if overdamped:
+        found.append(
+            "So much damping is beyond explicit steps: the cloth may be wrong. Lower the damping, "
+            "or choose the Implicit or Automatic integrator"
+        )
     if work.residual > _LARGE_RESIDUAL:
         found.append(
             "Some steps could not be solved: the cloth is very stiff for its weight. Lower its "
