@@ -210,6 +210,13 @@ class Bake:
         job = self.job
         self._stop_if_cancelled()
         vertex_count = sum(cloth.part.mesh.vertex_count for cloth in job.cloths)
+        compiled = bool(job.kernel_cache) and any(Path(job.kernel_cache).glob("*.tic"))
+
+        def tell(phase: str) -> None:
+            self.reporter.phase(
+                "loading the solver" if compiled and phase == "compiling" else phase
+            )
+
         runtime = self.engine.start(job.device.value, job.kernel_cache or None, vertex_count)
         self.reporter.emit(
             "start",
@@ -230,7 +237,7 @@ class Bake:
             1.0 / job.fps,
             start=plan.state if plan else None,
             cancelled=self.cancelled,
-            on_phase=self.reporter.phase,
+            on_phase=tell,
             first_frame=job.frame_start,
         )
         for number, frame in enumerate(frames, first + 1 if plan else first):

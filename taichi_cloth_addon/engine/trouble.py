@@ -198,17 +198,18 @@ def _wind(moment: Moment, cloth: int) -> list[Cause]:
     own = model.slices[cloth]
     points = moment.positions[own].astype(np.float64)
     points = points[:: max(1, len(points) // _MANY)] + model.origin
-    speed, steady = 0.0, 0.0
+    speed, panels = 0.0, 0.0
     for sample in (moment.before.samples[-1], *moment.now.samples):
         wind = sample.wind[cloth]
         gusts = float(moment.now.gusts[cloth])
         air = air_velocity(points, sample, wind, gusts, moment.time, part.use_fields)
         speed = max(speed, float(np.linalg.norm(air, axis=1).max()))
-        steady = max(steady, float(np.linalg.norm(wind)))
+        own_air = air_velocity(points, sample, wind, gusts, moment.time, False)
+        panels = max(panels, float(np.linalg.norm(own_air, axis=1).max()))
     pressure = 0.5 * _AIR_DENSITY * fabric.air_drag * speed**2
     score = _held_strain(moment, cloth, pressure) / _LOAD_STRAIN
     told = f"too strong for it ({_number(speed)} m/s). Lower"
-    if steady > 0.5 * speed:
+    if panels > 0.5 * speed:
         text = f"the wind is {told} its Velocity or Gusts"
     else:
         text = f"the wind of the force fields is {told} their Strength"
