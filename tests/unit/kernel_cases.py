@@ -112,10 +112,10 @@ class Data:
 
 
 def limit_lengths(data: Data) -> Array:
-    """Lengths (N, 2) by spring entry, m: none for every third spring."""
+    """Lengths (R, 2) by row entry, m: none for every third spring."""
     network = data.model.network
     longest = LIMIT * network.rest_length * (np.arange(len(network.rest_length)) % 3 != 0)
-    return np.stack([longest, longest], axis=1)[data.model.rows.spring]
+    return data.model.rows.spring_values(np.stack([longest, longest], axis=1))
 
 
 def _part(shape: Shape) -> ClothPart:
@@ -192,12 +192,9 @@ def _air(k: Kernels) -> Result:
         entries=device.triangle_entries,
         share=device.air_share,
     )
-    vectors = air_kernels.VECTORS
-    by_triangle = device.scratch.to_numpy()[: vectors * len(k.data.model.triangles), :3]
-    by_triangle = by_triangle.reshape(-1, vectors, 3)
     return {
-        "triangle_force": by_triangle[:, 0],
-        "triangle_drag": by_triangle[:, 1:].reshape(-1, 3),
+        "triangle_force": device.triangle_force.to_numpy(),
+        "triangle_drag": device.triangle_drag.to_numpy(),
         "air_force": device.air_force.to_numpy(),
         "air_drag": device.air_drag.to_numpy(),
     }
@@ -361,23 +358,30 @@ def _linear(k: Kernels, name: str) -> Result:
     device = k.device
     multigrid = Multigrid(device)
     system = System(
-        device.scratch,
-        device.everything.bending_upper,
-        runtime.zeros(device.count),
+        runtime.zeros(device.spring_count, 4),
+        runtime.zeros(len(device.model.rows.neighbours), 4),
         runtime.zeros(2 * multigrid.nodes, 3),
         runtime.zeros(2 * multigrid.nodes, 3),
         k.vectors("v"),
+    )
+    k.call(
+        implicit_kernels.spring_tensors,
+        displacement=k.moved(name),
+        x=k.vectors("start"),
+        ends=device.spring_ends,
+        entries=device.spring_entries,
+        count=device.spring_count,
+        h=H,
+        tensors=system.tensors,
     )
 
     def assemble(bounding: int) -> None:
         k.call(
             implicit_kernels.assemble,
-            displacement=k.moved(name),
-            x=k.vectors("start"),
+            tensors=system.tensors,
             h=H,
             bounding=bounding,
             couplings=system.couplings,
-            rate=system.rate,
             own=system.own,
             inverse=system.inverse,
         )
@@ -401,7 +405,7 @@ def _linear(k: Kernels, name: str) -> Result:
     linear_kernels.step_energies(system.gradient, k.moved(name), device.mass, partial, energies)
     return {
         "step_energies": energies.to_numpy(),
-        "couplings": _all_couplings(device, system),
+        "couplings": system.couplings.to_numpy(),
         "own": system.own.to_numpy()[:vertices],
         "inverse": system.inverse.to_numpy()[:vertices],
         "bounding_inverse": bounds[:vertices],
@@ -413,18 +417,6 @@ def _linear(k: Kernels, name: str) -> Result:
         "norm2": np.array([norm], dtype=np.float32),
         "floor2": np.array([floor], dtype=np.float32),
     }
-
-
-def _all_couplings(device: DeviceModel, system: System) -> npt.NDArray[np.float32]:
-    """(R, 4) w and a of each row entry, bending included."""
-    table = device.model.rows
-    count = len(table.spring)
-    result = np.zeros((len(table.neighbours), 4), dtype=np.float32)
-    result[:count] = system.couplings.to_numpy()[:count]
-    rows = np.arange(device.count)
-    row = np.concatenate([np.repeat(rows, np.diff(ends)) for ends in (table.offsets, table.tails)])
-    result[:, 3] -= system.rate.to_numpy()[row] * system.bending.to_numpy()
-    return result
 
 
 def run_all(data: Data) -> Result:

@@ -182,13 +182,10 @@ class Reference:
         result = np.zeros((count, 3, count, 3))
         index = np.arange(count)
         result[index, :, index, :] = as_matrices(own)
-        rows = self.model.rows
-        row = np.concatenate(
-            [np.repeat(index, np.diff(ends)) for ends in (rows.offsets, rows.tails)]
-        )
+        row = np.repeat(index, np.diff(self.model.rows.offsets))
         w = couplings[:, :3].astype(np.float64)
         block = couplings[:, 3, None, None] * np.eye(3) + w[:, :, None] * w[:, None, :]
-        for r, c, b in zip(row, rows.neighbours, block, strict=True):
+        for r, c, b in zip(row, self.model.rows.neighbours, block, strict=True):
             result[r, :, r, :] += b
             result[r, :, c, :] -= b
         return result.reshape(3 * count, 3 * count)
