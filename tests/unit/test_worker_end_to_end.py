@@ -57,7 +57,8 @@ def test_free_fall(tmp_path: Path, kernel_cache: str) -> None:
     events = run(write_all(job, tmp_path / "布"))
     assert [e["frame"] for e in events if e["event"] == "frame"] == list(range(1, 14))
     assert events[-1] == {"event": "end", "state": "done", "frame_last": 13, "message": ""}
-    assert "compiling" in [e.get("phase") for e in events]
+    # Kernels may be in the cache already.
+    assert {"compiling", "loading the solver"} & {e.get("phase") for e in events}
     files = BakeFiles(Path(job.cloths[0].pc2))
     frames = pc2.read_frames(files.pc2)
     assert frames.shape == (13, 64, 3)
