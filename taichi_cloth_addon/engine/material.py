@@ -12,7 +12,7 @@ Presets follow measured membranes (Wang, O'Brien, Ramamoorthi 2011, "Data-driven
 models for cloth") and published areal densities and drape coefficients (BS 5058).
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import Enum
 
 
@@ -54,8 +54,8 @@ class Fabric:
     tension_stiffness: float = 1000.0
     shear_stiffness: float = 40.0
     bending_stiffness: float = 9.0e-6
-    tension_damping: float = 0.01
-    shear_damping: float = 0.01
+    tension_damping: float = 0.12
+    shear_damping: float = 0.12
     bending_damping: float = 3.0e-8
     air_drag: float = 1.0
 
@@ -177,8 +177,16 @@ class Preset:
 # is chosen so that the disc of ``benchmarks/drape.py`` falls into the fabric's published range
 # of drape coefficients. Tension is at the low end of what is measured: a stiffer sheet looks the
 # same and takes smaller steps. Damping of bending is 1 to 4 ms of its stiffness; more would
-# do to explicit steps what more stiffness does.
+# do to explicit steps what more stiffness does. Damping of tension and shear is 1 m²/s of the
+# density: with a tenth of it a hanging cloth trembles in its plane for half a minute.
 _COTTON = Fabric()
+_VISCOSITY = Fabric.tension_damping / Fabric.density
+
+
+def _fabric(density: float, **values: float) -> Fabric:
+    damping = _VISCOSITY * density
+    return Fabric(density, tension_damping=damping, shear_damping=damping, **values)
+
 
 PRESETS: tuple[Preset, ...] = (
     Preset("COTTON", "Cotton", "Plain woven cotton, as in a shirt", _COTTON),
@@ -187,8 +195,7 @@ PRESETS: tuple[Preset, ...] = (
         "Silk",
         "Light and supple, falls in many small folds",
         # Habotai: cantilever 1 to 3 µN m.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.07,
             tension_stiffness=800.0,
             shear_stiffness=12.0,
@@ -201,8 +208,7 @@ PRESETS: tuple[Preset, ...] = (
         "Denim",
         "Heavy and stiff, as in jeans",
         # "11 oz black denim": 72 (20 to 121) µN m; an 11 to 13 oz cloth.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.4,
             tension_stiffness=1000.0,
             shear_stiffness=69.0,
@@ -215,8 +221,7 @@ PRESETS: tuple[Preset, ...] = (
         "Wool",
         "Wool suiting: heavier than cotton, rounder folds",
         # Worsted: cantilever 8 to 20 µN m.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.25,
             tension_stiffness=800.0,
             shear_stiffness=30.0,
@@ -229,8 +234,7 @@ PRESETS: tuple[Preset, ...] = (
         "Jersey",
         "Knit that stretches, as in a T-shirt",
         # "Gray interlock": c11 17 to 140, c22 34 to 414 N/m, shear near 0, 22 (7 to 39) µN m.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.19,
             tension_stiffness=140.0,
             shear_stiffness=10.0,
@@ -243,8 +247,7 @@ PRESETS: tuple[Preset, ...] = (
         "Flag Nylon",
         "Very light synthetic, as in flags and kites",
         # Taffeta and ripstop: cantilever 0.5 to 2 µN m.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.06,
             tension_stiffness=800.0,
             shear_stiffness=12.0,
@@ -257,8 +260,7 @@ PRESETS: tuple[Preset, ...] = (
         "Canvas",
         "Thick cotton duck, as in tents and bags",
         # "Royal target", a firm twill, has 171 (108 to 228) µN m at half the weight.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.45,
             tension_stiffness=2000.0,
             shear_stiffness=120.0,
@@ -271,8 +273,7 @@ PRESETS: tuple[Preset, ...] = (
         "Leather",
         "Garment leather: heavy, few broad folds",
         # 0.8 to 1 mm of sheepskin, as stiff in shear as a sheet without a weave.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.7,
             tension_stiffness=2000.0,
             shear_stiffness=300.0,
@@ -285,8 +286,7 @@ PRESETS: tuple[Preset, ...] = (
         "Felt",
         "Thick and boardy, hardly folds",
         # "Pink ribbon brown", a blanket, has 121 (36 to 299) µN m; no weave, so stiff in shear.
-        replace(
-            _COTTON,
+        _fabric(
             density=0.35,
             tension_stiffness=600.0,
             shear_stiffness=120.0,

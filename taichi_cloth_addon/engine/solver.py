@@ -54,7 +54,8 @@ class StepReport:
         integrator: the one that ran.
         substeps: steps taken.
         iterations: iterations of the linear solver over all steps.
-        residual: worst relative residual left by a linear solve.
+        residual: worst residual that an implicit step left, relative to the force it began with,
+            or to the weight if that is more; of SOR that of its linear system.
         worst_strain: largest relative stretch of a structural spring at the end.
         explicit_share: share of springs that were integrated explicitly.
         warnings: complete sentences for the user; empty when all tolerances hold.

@@ -5,6 +5,7 @@ A sheet of 1 m, held by two corners, let go flat: the scene in which unconverged
 in slow motion.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -60,6 +61,18 @@ def test_no_slow_motion(integrator: Integrator, stiffness: float) -> None:
     """Within 5 % of the converged drop from 10 to 10 000 N/m: the requirement of the project."""
     found = drop(hanging(COARSE, stiffness), integrator)
     assert found == pytest.approx(reference_drop(stiffness), rel=0.05)
+
+
+@pytest.mark.parametrize("integrator", [Integrator.AUTO, Integrator.IMPLICIT])
+def test_damping_is_no_slow_motion(integrator: Integrator) -> None:
+    """Strong damping of tension and shear slows no fall: it acts on lengths alone.
+
+    Against the converged motion without damping, 5 %: neither stretches by more than a per cent.
+    """
+    pins = [COARSE * (COARSE - 1), COARSE * COARSE - 1]
+    damped = replace(sheet(1000.0), tension_damping=1000.0, shear_damping=1000.0)
+    what = scene(cloth(grid_mesh(COARSE, COARSE), damped, pins))
+    assert drop(what, integrator) == pytest.approx(reference_drop(1000.0), rel=0.05)
 
 
 # Discretisation: the sheet's own error is of second order in dx but for the pinned corners,

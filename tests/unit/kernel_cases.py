@@ -37,6 +37,7 @@ H = 1.0 / 120.0
 TIME = 0.7 * H
 SHARE = 0.3
 ACCELERATION = 9.0
+NOISE = 0.7
 # Longest length over the rest length.
 LIMIT = 1.05
 OMEGA = 1.3
@@ -398,7 +399,7 @@ def _linear(k: Kernels, name: str) -> Result:
     partial = runtime.zeros(99)
     norm = linear_kernels.residual_norm2(system.gradient, system.inverse, partial)
     floor = linear_kernels.force_norm2(
-        device.mass, device.mass, system.inverse, ACCELERATION, partial
+        device.mass, device.mass, system.inverse, ACCELERATION, NOISE, partial
     )
     vertices = 2 * device.count
     energies = runtime.zeros(2)

@@ -70,9 +70,8 @@ class Reference:
         stretch = np.linalg.norm(x[j] - x[i], axis=1) - network.rest_length
         total = 0.5 * (network.stiffness * stretch**2).sum()
         before = self.start[j] - self.start[i]
-        direction = before / np.linalg.norm(before, axis=1)[:, None]
-        rate = (direction * (u[j] - u[i])).sum(axis=1) / H
-        total += 0.5 * H * (network.damping * rate**2).sum()
+        growth = np.linalg.norm(x[j] - x[i], axis=1) - np.linalg.norm(before, axis=1)
+        total += 0.5 / H * (network.damping * growth**2).sum()
         total += 0.5 * (x * (self.form @ x)).sum()
         total += 0.5 / H * (u * (self.model.bend_rate[:, None] * (self.form @ u))).sum()
         total -= (self.curved * self.determinants(x)).sum()
@@ -119,9 +118,17 @@ class Reference:
 
     def lag_force(self, share: float) -> Array:
         """What dampers, bending, air and pins add for a velocity of -share * displacement / H."""
-        lag = share * (self.target - self.start)
-        still = np.zeros_like(lag)
-        force = self.couplings_force(self.x, -lag / H) - self.couplings_force(self.x, still)
+        network = self.model.network
+        moved = self.target - self.start
+        i, j = network.vertices.T
+        offset, change = self.x[j] - self.x[i], moved[j] - moved[i]
+        length = np.linalg.norm(offset, axis=1)
+        growth = length - np.linalg.norm(offset - change, axis=1)
+        pull = (-share / H * network.damping * growth / length)[:, None] * offset
+        lag = share * moved
+        force = self.model.bend_rate[:, None] * (self.form @ lag) / H
+        np.add.at(force, i, pull)
+        np.add.at(force, j, -pull)
         own = np.einsum("nab,nb->na", self.drag, lag) + self.pin[:, 1:] * lag
         return np.asarray(force + own / H)
 

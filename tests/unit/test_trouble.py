@@ -19,6 +19,9 @@ SHEET = grid_mesh(12, 12)
 EDGE = list(range(132, 144))
 CORNERS = [132, 143]
 COTTON = Fabric()
+# Damping holds much together.
+LIVELY = Fabric(tension_damping=0.01, shear_damping=0.01)
+SOFT = replace(LIVELY, tension_stiffness=2.0, shear_stiffness=0.2, density=1.0)
 
 
 def flag(fabric: Fabric = COTTON, pins: list[int] = EDGE, **world: np.ndarray) -> Scene:
@@ -55,7 +58,7 @@ def test_ordinary_scenes_say_nothing() -> None:
 
 
 def test_wind_that_blows_a_cloth_up() -> None:
-    what = flag(wind=np.array([0.0, 300.0, 1000.0]))
+    what = flag(LIVELY, wind=np.array([0.0, 300.0, 1000.0]))
     with pytest.raises(SimulationError) as error:
         frames(what, *[what.inputs] * 5)
     assert str(error.value) == (
@@ -85,7 +88,7 @@ def test_force_fields_that_stretch_a_cloth() -> None:
 
 
 def test_pins_that_jump() -> None:
-    what = flag()
+    what = flag(LIVELY)
     far = shifted(what, np.array([0.0, 0.0, 8.0]))
     (text,) = told(what, *[what.inputs] * 3, *[far] * 3)
     assert "its pins move at 192 m/s, 8 m in a frame. Slow their animation down" in text
@@ -104,7 +107,7 @@ def test_pins_that_go_apart() -> None:
 
 
 def test_a_cloth_too_heavy_for_its_fabric() -> None:
-    what = flag(Fabric(tension_stiffness=2.0, shear_stiffness=0.2, density=1.0), CORNERS)
+    what = flag(SOFT, CORNERS)
     texts = told(what, *[what.inputs] * 12)
     assert texts
     for text in texts:
@@ -119,9 +122,8 @@ def test_a_gravity_in_other_units() -> None:
 
 def test_the_stretched_one_of_two_is_named() -> None:
     rest = SHEET[1] + np.array([3.0, 0.0, 0.0])
-    soft = Fabric(tension_stiffness=2.0, shear_stiffness=0.2, density=1.0)
     one = replace(cloth(SHEET, COTTON, CORNERS), name="Curtain")
-    two = replace(cloth((SHEET[0], rest), soft, CORNERS), name="Net")
+    two = replace(cloth((SHEET[0], rest), SOFT, CORNERS), name="Net")
     what = scene(one, two)
     texts = told(what, *[what.inputs] * 12)
     assert texts

@@ -216,7 +216,10 @@ class ImplicitStepper:
         self._assemble(h, couplings)
         left = self._norm(self._system.gradient)
         scale = left if other is None else min(left, self._norm(other))
-        scale = max(scale, self._least_scale(gravity))
+        first = scale
+        # What counts is the weight, or what moves the cloth its size in 1 s.
+        common = max(math.hypot(*gravity), self._size)
+        scale = max(scale, self._scale_of_forces(_LEAST_SHARE * common, 1.0))
         if scale == 0.0:
             # Nothing can move.
             return
@@ -257,7 +260,8 @@ class ImplicitStepper:
             if stalls == _STALLS:
                 # What is left is the rounding of the forces.
                 break
-        work.residual = max(work.residual, left / scale)
+        # A cloth near rest has little to be relative to: a residual far below its weight is none.
+        work.left(left / max(first, self._scale_of_forces(common, 0.0)))
         self._repair_momentum(h)
 
     def _keeps_energy(self, h: float) -> bool:
@@ -276,14 +280,15 @@ class ImplicitStepper:
         added, kinetic = self._energy[0], self._energy[1] / (h * h)
         return abs(float(added)) <= _ENERGY_SHARE * float(kinetic)
 
-    def _least_scale(self, gravity: list[float]) -> float:
-        """Norm of the forces that count, and of the rounding of those that cancel.
-
-        What counts is a share of the weight, or of what moves the cloth its size in 1 s.
-        """
-        acceleration = _LEAST_SHARE * max(math.hypot(*gravity), self._size)
+    def _scale_of_forces(self, acceleration: float, noise: float) -> float:
+        """Norm of the forces that accelerate the cloth so, and of ``noise`` times the rounding."""
         square = linear_kernels.force_norm2(
-            self._device.mass, self._rounding, self._system.inverse, acceleration, self._partial
+            self._device.mass,
+            self._rounding,
+            self._system.inverse,
+            acceleration,
+            noise,
+            self._partial,
         )
         return math.sqrt(max(0.0, square))
 

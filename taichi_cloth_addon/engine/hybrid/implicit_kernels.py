@@ -72,7 +72,8 @@ def lag_forces(
 ):
     """Force = ``keep`` of it + what damping gains from ``share`` of the last displacement.
 
-    BDF2's velocity is (u - moved / 3) / h; the part with u belongs to the unknowns.
+    BDF2's velocity is (u - moved / 3) / h; the part with u belongs to the unknowns. Of a damper
+    the lengths count, so that one that turned gives nothing.
     """
     ti.loop_config(serialize=runtime.one_thread)
     for i in range(x.shape[0]):
@@ -84,9 +85,12 @@ def lag_forces(
             if damping > 0.0:
                 j = neighbours[entry]
                 direction = x[j] - xi
-                square = ti.max(direction.norm_sqr(), SHORTEST * SHORTEST)
-                along = direction.dot(share * moved[j] - lag)
-                result -= damping * along / square * direction
+                change = moved[j] - moved[i]
+                before = direction - change
+                length = ti.max(direction.norm(), SHORTEST)
+                # The difference of the lengths; taken as it stands it would be all rounding.
+                grown = change.dot(direction + before) / (length + ti.max(before.norm(), SHORTEST))
+                result -= damping * share * grown / length * direction
         if bend_rate[i] > 0.0:
             for entry in range(offsets[i], offsets[i + 1]):
                 away = share * moved[neighbours[entry]] - lag
@@ -228,10 +232,9 @@ def evaluate(
                     slope -= stiffness * over / length * dx
                     total += 0.25 * stiffness * (over - over_before) * (over + over_before)
             if spring[2] > 0.0:
-                strength = spring[2] / (h * length_before * length_before)
-                along = before.dot(du)
-                slope -= strength * along * before
-                total += 0.25 * strength * along * along
+                strength = spring[2] / h
+                slope -= strength * growth / length * dx
+                total += 0.25 * strength * growth * growth
             q = bending[entry]
             slope += q * (dx + rate * du)
             total -= 0.25 * q * (work + rate * du.dot(du))
@@ -304,20 +307,17 @@ def spring_tensors(
             before = x[j] - x[i]
             dx = before + (displacement[j] - displacement[i])
             length = ti.max(dx.norm(), SHORTEST)
-            stiffness = spring[1]
-            tension = spring[1] * (length - spring[0])
+            length_before = ti.max(before.norm(), SHORTEST)
+            damping = spring[2] / h
+            stiffness = spring[1] + damping
+            tension = spring[1] * (length - spring[0]) + damping * (length - length_before)
             if ti.static(limited):
                 bound = limits[entries[s]][0]
                 if bound > 0.0 and length > bound:
                     stiffness += LIMIT_STIFFNESS * spring[1]
                     tension += LIMIT_STIFFNESS * spring[1] * (length - bound)
             a = ti.max(0.0, tension / length)
-            elastic = ti.max(0.0, stiffness - a)
-            damping = spring[2] / h
-            # The damper's direction is that at the start. One vector stands for both.
-            length_before = ti.max(before.norm(), SHORTEST)
-            along = elastic / length * dx + damping / length_before * before
-            w = ti.sqrt(elastic + damping) / ti.max(along.norm(), SHORTEST) * along
+            w = ti.sqrt(ti.max(0.0, stiffness - a)) / length * dx
             tensor = ti.math.vec4(w[0], w[1], w[2], a)
         tensors[s] = tensor
 

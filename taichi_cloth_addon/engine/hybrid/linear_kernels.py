@@ -112,9 +112,9 @@ def residual_norm2(gradient: Vec3s, inverse: Vec3s, partial: Floats) -> Real:
 
 @launch.kernel
 def force_norm2(
-    mass: Floats, rounding: Floats, inverse: Vec3s, acceleration: Real, partial: Floats
+    mass: Floats, rounding: Floats, inverse: Vec3s, acceleration: Real, noise: Real, partial: Floats
 ) -> Real:
-    """f^T D^-1 f for forces of no direction that accelerate every vertex, and for rounding."""
+    """f^T D^-1 f for forces of no direction: an acceleration's and ``noise`` times the rounding."""
     n = mass.shape[0]
     chunks = (n + CHUNK - 1) // CHUNK
     ti.loop_config(serialize=runtime.one_thread)
@@ -122,7 +122,8 @@ def force_norm2(
         total = 0.0
         for i in range(c * CHUNK, ti.min(n, (c + 1) * CHUNK)):
             force = mass[i] * acceleration
-            square = force * force + rounding[i] * rounding[i]
+            error = noise * rounding[i]
+            square = force * force + error * error
             total += square * inverse[2 * i].sum() / 3.0
         partial[c] = total
     result = 0.0

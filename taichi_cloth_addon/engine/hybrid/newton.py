@@ -3,6 +3,9 @@
 
 from dataclasses import dataclass
 
+# A step left with more of its residual counts as unsolved.
+_LARGE_RESIDUAL = 0.5
+
 
 @dataclass(frozen=True)
 class NewtonSettings:
@@ -20,7 +23,7 @@ class NewtonSettings:
         second_order: BDF2 where the step before had the same length; else backward Euler.
     """
 
-    passes: int = 12
+    passes: int = 30
     tolerance: float = 0.1
     linear_tolerance: float = 0.1
     linear_limit: int = 200
@@ -37,13 +40,21 @@ class Work:
         passes: Newton passes.
         iterations: iterations of the linear solver.
         cuts: halvings of the line search.
-        residual: worst residual that a step was left with, relative to its start.
+        residual: worst residual that a step was left with, relative to its scale, or to the whole
+            weight if that is more.
+        unsolved: steps left with more than half of it.
         excess: worst relative length of a spring beyond its limit.
     """
 
     steps: int = 0
-    passes: int = 12
+    passes: int = 0
     iterations: int = 0
     cuts: int = 0
     residual: float = 0.0
+    unsolved: int = 0
     excess: float = 0.0
+
+    def left(self, residual: float) -> None:
+        """Count what a step was left with."""
+        self.residual = max(self.residual, residual)
+        self.unsolved += residual > _LARGE_RESIDUAL
