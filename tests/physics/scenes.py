@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Small scenes for the physics tests: cloths, inputs, runs to rest, energies."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from taichi_cloth_addon.engine.hybrid import solver as hybrid_solver
 from taichi_cloth_addon.engine.inputs import FrameInputs, Sample, WindField
 from taichi_cloth_addon.engine.material import Fabric
 from taichi_cloth_addon.engine.model import ClothModel, ClothPart, ClothState, build_model
@@ -126,6 +128,22 @@ def settle(what: Scene, *, step: float = 1.0, steps: int = 40, tolerance: float 
         if frame.index > 1 and moved < tolerance:
             return before
     raise AssertionError(f"not at rest after {steps} steps: {moved:g} m in the last one")
+
+
+@contextmanager
+def solved_far() -> Iterator[None]:
+    """Implicit steps of final quality that are solved to a thousandth of their residual.
+
+    For comparisons of one motion computed twice: each quality's solves stop early, wherever the
+    rounding lets them.
+    """
+    longest, settings = hybrid_solver.QUALITIES[Quality.FINAL]
+    far = replace(settings, tolerance=1e-3, linear_tolerance=1e-2)
+    hybrid_solver.QUALITIES[Quality.FINAL] = (longest, far)
+    try:
+        yield
+    finally:
+        hybrid_solver.QUALITIES[Quality.FINAL] = (longest, settings)
 
 
 def in_caller_order(model: ClothModel, values: npt.NDArray[np.floating]) -> Array:

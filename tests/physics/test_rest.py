@@ -48,8 +48,8 @@ def test_held_by_two_corners(integrator: Integrator) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.identifier)
 def test_every_preset(preset: Preset) -> None:
-    """Held by its upper edge it moves by less than 10 µm a frame within 3 s."""
-    assert trembling(hanging(TOP, preset.fabric), 3.0)[1] < 1e-5
+    """Held by its upper edge it moves by less than 20 µm a frame after 4 s."""
+    assert trembling(hanging(TOP, preset.fabric), 4.0)[1] < 2e-5
 
 
 @pytest.mark.parametrize("quality", Quality)

@@ -45,6 +45,7 @@ GRAVITY = [0.3, -0.5, -9.81]
 # Components of vertices, none for -1, and where they go, m.
 LABELS = np.array([-1, 0, 1])
 SHIFTS = np.array([[0.1, 0.0, -0.2], [0.0, 0.3, 0.05]])
+TURNS = 0.1 * SHIFTS[::-1].copy()
 # Explicit operations want a step that is stable.
 H_EXPLICIT = 2e-4
 
@@ -268,9 +269,11 @@ def _small(k: Kernels) -> Result:
     k.call(implicit_kernels.coasting_step, v=k.vectors("v"), h=H, step=step)
     shifted = k.vectors("x")
     k.call(
-        implicit_kernels.translate,
+        implicit_kernels.move_rigidly,
         label=runtime.upload(LABELS[np.arange(k.device.count) % len(LABELS)]),
         shifts=runtime.upload(SHIFTS),
+        turns=runtime.upload(TURNS),
+        x=k.vectors("start"),
         displacement=shifted,
     )
     k.call(
@@ -314,7 +317,7 @@ def _small(k: Kernels) -> Result:
         "start_displacement": displacement,
         "coasting_step": step,
         "add_scaled": result,
-        "translated": shifted,
+        "moved_rigidly": shifted,
         "finished_x": x,
         "finished_v": v,
     }

@@ -30,6 +30,7 @@ from tests.unit.kernel_cases import (
     SHARE,
     SHIFTS,
     TIME,
+    TURNS,
     Data,
     H,
     Result,
@@ -173,7 +174,8 @@ def test_forces_and_small_kernels(case: Case) -> None:
     case.check("start_displacement", np.where(free, 0.5 * (data.target - start), goal - start))
     case.check("coasting_step", np.where(free, H * v, 0.0))
     label = LABELS[np.arange(data.model.vertex_count) % len(LABELS)]
-    case.check("translated", data.x + np.where(label[:, None] >= 0, SHIFTS[label], 0.0))
+    rigid = SHIFTS[label] + np.cross(TURNS[label], start + data.x)
+    case.check("moved_rigidly", data.x + np.where(label[:, None] >= 0, rigid, 0.0))
     case.check("add_scaled", data.x + 0.25 * v)
     case.check("finished_x", data.x)
     shortened, excess = case.reference.shorten()

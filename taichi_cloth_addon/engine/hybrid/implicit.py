@@ -14,16 +14,15 @@ from ..model import ClothModel, ClothState
 from . import implicit_kernels, linear_kernels
 from .device import Couplings, DeviceModel
 from .linear import LinearSolver, System
+from .momentum import MomentumRepair
 from .newton import NewtonSettings, Work
 from .strain_limit import StrainLimit
 
 # Relative to the energy's size, what float32 cannot tell from no change.
 _ENERGY_NOISE = 2e-6
 _HALVINGS = 8
-# Share of the kinetic energy that a step may add or take by its error, and share of the
-# tolerance below which that is not asked.
-_ENERGY_SHARE = 0.001
-_CLOSE = 0.1
+# Share of the residual below which a step's energy is not asked for.
+_CLOSE = 0.01
 # Share of the weight that a residual is measured with at least.
 _LEAST_SHARE = 0.05
 # Relative rounding of a position that lies half the cloth's size from the origin.
@@ -61,13 +60,7 @@ class ImplicitStepper:
         self._size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
         self._rounding = runtime.upload(_rounding(device.model, self._size))
         self._limit = StrainLimit(device)
-        self._component = device.model.free_components()
-        self._component_mass: npt.NDArray[np.float64] | None = None
-        free = self._component >= 0
-        if free.any():
-            self._component_mass = np.bincount(self._component[free], device.model.mass[free])
-            self._label = runtime.upload(self._component)
-            self._shift = runtime.zeros(len(self._component_mass), 3)
+        self._momentum = MomentumRepair(device)
         longest = max(count, device.curved_count)
         self._partial = runtime.zeros(longest // linear_kernels.CHUNK + 1)
         self._system = System(
@@ -227,7 +220,7 @@ class ImplicitStepper:
         for number in range(settings.passes):
             # One pass at least: small errors of many steps would add up.
             if number > 0 and left <= settings.tolerance * scale:
-                close = left <= _CLOSE * settings.tolerance * scale
+                close = left <= _CLOSE * scale
                 if close or self._keeps_energy(h):
                     break
             cancelled()
@@ -262,7 +255,7 @@ class ImplicitStepper:
                 break
         # A cloth near rest has little to be relative to: a residual far below its weight is none.
         work.left(left / max(first, self._scale_of_forces(common, 0.0)))
-        self._repair_momentum(h)
+        self._momentum.apply(self._system.gradient, self._displacement, h)
 
     def _keeps_energy(self, h: float) -> bool:
         """Whether the force that the solve leaves does little work against the kinetic energy.
@@ -278,7 +271,7 @@ class ImplicitStepper:
             self._energy,
         )
         added, kinetic = self._energy[0], self._energy[1] / (h * h)
-        return abs(float(added)) <= _ENERGY_SHARE * float(kinetic)
+        return abs(float(added)) <= self._settings.energy_share * float(kinetic)
 
     def _scale_of_forces(self, acceleration: float, noise: float) -> float:
         """Norm of the forces that accelerate the cloth so, and of ``noise`` times the rounding."""
@@ -292,24 +285,6 @@ class ImplicitStepper:
         )
         return math.sqrt(max(0.0, square))
 
-    def _repair_momentum(self, h: float) -> None:
-        """Give components that nothing holds the momentum that the forces gave them.
-
-        Inner forces cancel in the sum of the gradient, so what is left of it is the error of
-        the momentum (over h) that the early stop made; one translation takes it away.
-        """
-        if self._component_mass is None:
-            return
-        count = len(self._component_mass)
-        gradient = transfer.read(self._system.gradient).astype(np.float64)
-        free = self._component >= 0
-        shift = np.empty((count, 3))
-        for axis in range(3):
-            total = np.bincount(self._component[free], gradient[free, axis], minlength=count)
-            shift[:, axis] = -h * h * total / self._component_mass
-        transfer.write(self._shift, shift)
-        implicit_kernels.translate(self._label, self._shift, self._displacement)
-
     def _norm(self, gradient: runtime.DeviceArray) -> float:
         """Block-Jacobi norm of a gradient."""
         square = linear_kernels.residual_norm2(gradient, self._system.inverse, self._partial)
@@ -318,13 +293,13 @@ class ImplicitStepper:
     def _start(
         self, h: float, time: float, couplings: Couplings
     ) -> tuple[float, runtime.DeviceArray | None]:
-        """Begin where the energy is lower: at the inertial displacement or at the last one.
+        """Begin at the inertial displacement, else at the last one, if that lowers the energy more.
 
         Falling cloth is near the first, hanging cloth near the second. Where both raise the
         energy, no displacement is the start.
 
         Returns:
-            Its energy and the gradient at the best of the others, None without warm start.
+            Its energy and the gradient at the best of the others, None if none was tried.
         """
         if not self._settings.warm_start:
             self._set_displacement(self._inertial, 0.0, time, self._displacement)
@@ -333,6 +308,8 @@ class ImplicitStepper:
         self._set_displacement(self._inertial, 1.0, time, self._displacement)
         gradient = self._system.gradient
         energy = self._evaluate(self._displacement, h, time, couplings, gradient)
+        if energy < 0.0:
+            return energy, None
         self._set_displacement(self._moved, 1.0, time, self._trial)
         trial = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
         if trial < energy:

@@ -396,12 +396,13 @@ def coasting_step(v: Vec3s, inverse_mass: Floats, h: Real, step: Vec3s):
 
 
 @launch.kernel
-def translate(label: Ints, shifts: Vec3s, displacement: Vec3s):
-    """Move every free component by its shift."""
+def move_rigidly(label: Ints, shifts: Vec3s, turns: Vec3s, x: Vec3s, displacement: Vec3s):
+    """Move every free component by its shift and its small turn about the origin."""
     ti.loop_config(serialize=runtime.one_thread)
     for i in range(label.shape[0]):
         if label[i] >= 0:
-            displacement[i] += shifts[label[i]]
+            u = displacement[i]
+            displacement[i] = u + shifts[label[i]] + turns[label[i]].cross(x[i] + u)
 
 
 @launch.kernel

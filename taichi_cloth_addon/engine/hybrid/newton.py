@@ -15,6 +15,8 @@ class NewtonSettings:
         passes: most Newton passes in a step.
         tolerance: a step is solved when its residual is below this share of its scale: the
             smaller of the residuals at its two starts, but not below the weight's norm.
+        energy_share: and when its error adds to the kinetic energy or takes from it less than
+            this share.
         linear_tolerance: each linear solve lowers its residual to this share.
         linear_limit: most iterations in a linear solve.
         warm_start: begin at the inertial target where its energy is lower. Otherwise a step
@@ -24,8 +26,9 @@ class NewtonSettings:
     """
 
     passes: int = 30
-    tolerance: float = 0.1
-    linear_tolerance: float = 0.1
+    tolerance: float = 0.3
+    energy_share: float = 0.002
+    linear_tolerance: float = 0.2
     linear_limit: int = 200
     warm_start: bool = True
     second_order: bool = True

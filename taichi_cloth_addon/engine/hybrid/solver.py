@@ -21,10 +21,13 @@ from .multigrid import Multigrid
 from .newton import NewtonSettings, Work
 
 # Longest implicit step (s) and Newton's settings of each quality.
-_QUALITIES = {
-    Quality.DRAFT: (1.0 / 48.0, NewtonSettings(tolerance=0.2)),
-    Quality.NORMAL: (1.0 / 72.0, NewtonSettings(tolerance=0.1)),
-    Quality.FINAL: (1.0 / 120.0, NewtonSettings(tolerance=0.03, linear_tolerance=0.03)),
+QUALITIES = {
+    Quality.DRAFT: (1.0 / 48.0, NewtonSettings(energy_share=0.01)),
+    Quality.NORMAL: (1.0 / 96.0, NewtonSettings()),
+    Quality.FINAL: (
+        1.0 / 240.0,
+        NewtonSettings(tolerance=0.2, energy_share=0.001, linear_tolerance=0.1),
+    ),
 }
 # The published method: one linearisation a step, at the step's start, by backward Euler.
 _SOR_STEP = 1.0 / 240.0
@@ -151,12 +154,15 @@ class HybridSolver:
         each = math.ceil(steps / len(now.samples))
         total = Work()
         share = 1.0
-        if integrator is not Integrator.EXPLICIT:
+        is_explicit = integrator is Integrator.EXPLICIT
+        if not is_explicit:
             implicit, explicit, share = self._couplings(positions, interval / each)
+            # With nothing left to solve Verlet's steps are as stable, and of second order.
+            is_explicit = integrator is Integrator.IMPLICIT and share == 1.0
+        if not is_explicit:
             stepper = self._implicit_stepper(integrator)
             stepper.load(state)
         for index, end in enumerate(now.samples):
-            is_explicit = integrator is Integrator.EXPLICIT
             time = state.time + index * interval
             device.set_pins(start, end, interval, exact=is_explicit)
             device.set_wind(now, start, end, time, interval)
@@ -176,14 +182,14 @@ class HybridSolver:
             start = end
         device.store(state)
         state.displacement = state.velocities_before = None
-        if integrator is not Integrator.EXPLICIT:
+        if not is_explicit:
             stepper.store(state)
         return integrator, total, share
 
     def _choose(self, positions: criterion.Array, duration: float) -> tuple[Integrator, int]:
         """The integrator of this frame and its number of steps."""
         options = self._options
-        longest = _QUALITIES[options.quality][0]
+        longest = QUALITIES[options.quality][0]
         if options.integrator is Integrator.SOR:
             longest = _SOR_STEP
         implicit_steps = options.substeps or max(1, math.ceil(duration / longest - 1e-6))
@@ -247,7 +253,7 @@ class HybridSolver:
                     self._device, SuccessiveOverRelaxation(self._device), _SOR_SETTINGS
                 )
             else:
-                settings = _QUALITIES[self._options.quality][1]
+                settings = QUALITIES[self._options.quality][1]
                 stepper = ImplicitStepper(self._device, Multigrid(self._device), settings)
             self._implicit[integrator] = stepper
         return self._implicit[integrator]
