@@ -225,7 +225,7 @@ def energy_growth(what: Scene, seconds: float) -> float:
     start = moving(model, positions + noise, 0.0 * positions)
     first = elastic_energy(model, start)
     try:
-        frames = run(what, seconds, Integrator.IMPLICIT, substeps=STEPS, start=start)
+        frames = run(what, seconds, Integrator.SOR, substeps=STEPS, start=start)
     except SimulationError:
         return np.inf
     states: list[ClothState] = [frame.state for frame in frames]

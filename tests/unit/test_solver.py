@@ -157,9 +157,9 @@ def test_no_free_vertices(integrator: Integrator) -> None:
 def test_two_cloths_move_as_each_alone(integrator: Integrator) -> None:
     """Each with its own fabric.
 
-    Implicit steps of 1/120 s, of which no part is explicit, are solved on both together: 1 mm. Explicit steps are as short as the stiffer of
-    the two wants: the other's waves of a few steps' length turn out a little different, 5 mm
-    of a fall of 0.3 m.
+    Implicit steps of 1/120 s, of which no part is explicit, are solved on both together: 1 mm.
+    Explicit steps are as short as the stiffer of the two wants: the other's waves of a few steps'
+    length turn out a little different, 5 mm of a fall of 0.3 m.
     """
     tolerance = {Integrator.IMPLICIT: 1e-3, Integrator.SOR: 1e-3}.get(integrator, 5e-3)
     one = cloth(grid_mesh(5, 5), fabric(density=0.1), [20, 24])

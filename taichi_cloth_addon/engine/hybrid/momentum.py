@@ -44,6 +44,9 @@ class MomentumRepair:
         left = transfer.read(gradient)[self._vertices].astype(np.float64)
         place = transfer.read(self._device.x)[self._vertices].astype(np.float64)
         place += transfer.read(displacement)[self._vertices]
+        if not (np.isfinite(left).all() and np.isfinite(place).all()):
+            # A cloth that blew up has no momentum; the solver sees to it.
+            return
         centre = self._sums(self._mass[:, None] * place) / self._total[:, None]
         arm = place - centre[self._owner]
         shift = -h * h * self._sums(left) / self._total[:, None]
