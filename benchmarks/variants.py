@@ -57,20 +57,16 @@ _QUALITIES = (
     Variant("Normal", {"integrator": _IMPLICIT, "quality": "NORMAL"}, others=True),
     Variant("Final", {"integrator": _IMPLICIT, "quality": "FINAL"}, others=True),
 )
-# While there are no quality levels: the automatic step and two shorter ones.
-_STEPS = (
-    Variant("Implicit", {"integrator": _IMPLICIT}, others=True),
-    Variant("Implicit, 20 steps", {"integrator": _IMPLICIT, "substeps": 20}, 128**2),
-)
 
 VARIANTS: tuple[Variant, ...] = (
-    *(_QUALITIES if _QUALITIES[0].available() else _STEPS),
+    Variant("Draft, 1 step", {"integrator": _IMPLICIT, "quality": "DRAFT", "substeps": 1}),
+    *_QUALITIES,
     Variant("Automatic", {"integrator": "AUTO"}),
     Variant("Explicit", {"integrator": "EXPLICIT"}, 256**2),
     Variant("SOR", {"integrator": "SOR"}, 64**2),
 )
 # That which is compared with Blender's quality 20, by itself and by whole bakes.
-DEFAULT = "Normal" if _QUALITIES[0].available() else "Implicit"
+DEFAULT = "Normal"
 
 # Blender's own cloth: quality steps, and the vertices up to which each is measured.
 QUALITIES: dict[int, int] = {5: 256**2, 20: 256**2, 80: 256**2}

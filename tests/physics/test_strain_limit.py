@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The strain limit: exact at the end of every frame, and no brake on the cloth."""
+"""The strain limit: kept to rounding at the end of every frame, and no brake on the cloth."""
 
 from dataclasses import replace
 

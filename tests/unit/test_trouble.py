@@ -74,6 +74,15 @@ def test_wind_that_stretches_a_cloth() -> None:
         assert "the wind is too strong for it (63.2 m/s)" in text
 
 
+def test_gusts_count_as_wind() -> None:
+    """A wind of 10 m/s, which alone is no trouble, in gusts of eight times that."""
+    steady = flag(pins=CORNERS, wind=np.array([0.0, 3.0, 10.0]))
+    assert told(steady, *[steady.inputs] * 4) == set()
+    texts = told(steady, *[replace(steady.inputs, gusts=np.array([8.0]))] * 4)
+    speeds = [float(text.split("for it (")[1].split(" m/s")[0]) for text in texts]
+    assert max(speeds) > 40.0
+
+
 def test_force_fields_that_stretch_a_cloth() -> None:
     what = flag(pins=CORNERS)
     part = replace(what.model.parts[0], use_fields=True)
