@@ -342,10 +342,14 @@ class BakeSession:
                 case "phase":
                     progress.phase = str(event.get("phase", ""))
                 case "frame":
-                    progress.phase = "simulating"
-                    progress.frame = self._worker_frame = int(event["frame"])
+                    self._worker_frame = int(event["frame"])
                     progress.done = int(event["done"])
                     progress.total = int(event["total"])
+                    # The first frame is not simulated: the kernels are compiled after it.
+                    simulated = event.get("statistics", {}).get("integrator")
+                    if simulated or progress.done == progress.total:
+                        progress.phase = "simulating"
+                        progress.frame = self._worker_frame
                     pace, left = event.get("pace"), event.get("left")
                     progress.seconds_per_frame = 0.0 if pace is None else float(pace)
                     progress.seconds_left = None if left is None else float(left)

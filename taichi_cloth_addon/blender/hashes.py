@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engine.mesh import topology_hash as mesh_hash
 from . import animation, effectors, evaluated
-from .properties import DISPLAY_ONLY, cloth_settings
+from .properties import DISPLAY_ONLY, cloth_settings, takes_quality
 
 # The end of the range is not among what decides: a longer range has the same frames in front.
 _NOT_SIMULATED = DISPLAY_ONLY | {
@@ -88,6 +88,8 @@ def _settings(ob: bpy.types.Object, scene: bpy.types.Scene) -> list[tuple[str, o
         if name == "frame_start" and settings.use_scene_range:
             continue
         if name in ("wind_velocity", "wind_gusts") and not settings.use_wind:
+            continue
+        if name == "quality" and not takes_quality(settings):
             continue
         animated = animation.is_animated(ob, f"taichi_cloth.{name}")
         values.append((name, "animated" if animated else _text(getattr(settings, name))))

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 import bpy
 
 from . import bake, checks, preferences, presets, selection, status
-from .properties import ClothSettings, cloth_settings, is_cloth, scene_settings
+from .properties import (
+    ClothSettings,
+    cloth_settings,
+    is_cloth,
+    scene_settings,
+    takes_quality,
+)
 
 CATEGORY = "Taichi Cloth"
 
@@ -332,7 +338,9 @@ class TAICHI_CLOTH_PT_advanced(_ClothPanel, bpy.types.Panel):
         """Draw the settings."""
         scene = context.scene
         assert scene is not None
-        layout.prop(settings, "quality")
+        row = layout.row()
+        row.active = takes_quality(settings)
+        row.prop(settings, "quality")
         layout.prop(settings, "integrator")
         layout.prop(settings, "substeps")
         layout.prop(settings, "motion_samples")

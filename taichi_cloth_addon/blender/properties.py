@@ -150,7 +150,8 @@ class ClothSettings(bpy.types.PropertyGroup):
             options=set(),
             update=_changed,
         )
-        uid: StringProperty(options={"HIDDEN"})
+        # Overridable, or each opening of the file would give an override its library's again.
+        uid: StringProperty(options={"HIDDEN"}, override={"LIBRARY_OVERRIDABLE"})
         quality: EnumProperty(
             name="Quality",
             description="How far implicit steps may be from the exact motion. Explicit steps are "
@@ -350,6 +351,16 @@ def scene_settings(scene: bpy.types.Scene) -> SceneSettings:
 def is_cloth(ob: bpy.types.Object) -> bool:
     """Whether the object is a mesh with cloth settings switched on."""
     return ob.type == "MESH" and cloth_settings(ob).enabled
+
+
+def takes_quality(settings: ClothSettings) -> bool:
+    """Whether the integrator may take steps that the quality decides.
+
+    A strain limit always takes implicit steps.
+    """
+    if settings.integrator == "EXPLICIT":
+        return settings.strain_limit > 0.0
+    return settings.integrator != "SOR"
 
 
 def ensure_uid(ob: bpy.types.Object) -> str:

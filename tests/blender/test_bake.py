@@ -80,6 +80,23 @@ def test_unsaved_file_bakes_into_the_users_folder_and_moves(
     np.testing.assert_array_equal(support.evaluated(ob, 4), shown)
 
 
+@pytest.mark.parametrize("integrator", ["EXPLICIT", "SOR"])
+def test_a_quality_that_does_nothing_is_no_change(integrator: str) -> None:
+    """Unless a strain limit makes explicit steps implicit."""
+    ob = support.cloth()
+    settings = ob.taichi_cloth
+    settings.integrator = integrator
+    bpy.ops.taichi_cloth.bake()
+    settings.quality = "FINAL"
+    assert ob.taichi_cloth_status.state == "BAKED"
+    settings.quality = "NORMAL"
+    settings.strain_limit = 1.0
+    bpy.ops.taichi_cloth.bake()
+    settings.quality = "FINAL"
+    changed = integrator == "EXPLICIT"
+    assert ob.taichi_cloth_status.state == ("OUTDATED" if changed else "BAKED")
+
+
 def test_changes_are_noticed() -> None:
     ob = support.cloth()
     bpy.ops.taichi_cloth.bake()
@@ -88,6 +105,10 @@ def test_changes_are_noticed() -> None:
     settings.density = 0.5
     assert status.state == "OUTDATED"
     settings.density = settings.bl_rna.properties["density"].default
+    assert status.state == "BAKED"
+    settings.quality = "FINAL"
+    assert status.state == "OUTDATED"
+    settings.quality = "NORMAL"
     assert status.state == "BAKED"
     scene.frame_end += 1
     bpy.context.view_layer.update()

@@ -181,7 +181,7 @@ def test_library_overrides_can_be_baked(subdivided: bool, tmp_path: Path) -> Non
     override = linked(tmp_path, subdivided).override_create(remap_local_usages=True)
     assert errors(override) == ""
     capture, attach = support.ours("blender.capture"), support.ours("blender.attach")
-    support.ours("blender.properties").ensure_uid(override)
+    uid = support.ours("blender.properties").ensure_uid(override)
     captured = capture.begin(bpy.context.scene, [override], 1, 3)
     with support.ours("cache.pc2").Pc2Writer(tmp_path / "a.pc2", 144, 1) as writer:
         writer.append(captured.job.cloths[0].part.positions + 1.0)
@@ -194,6 +194,9 @@ def test_library_overrides_can_be_baked(subdivided: bool, tmp_path: Path) -> Non
     bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "shot.blend"))
     override = bpy.data.objects[name]
     assert [m.name for m in override.modifiers] == order
+    # Its cache is found again: the uid is its own, not the library's.
+    assert override.taichi_cloth.uid == uid
+    assert override.override_library.reference.taichi_cloth.uid != uid
     assert support.evaluated(override, 2)[:, 2].min() == pytest.approx(1.0)
     assert support.evaluated(override, 0)[:, 2].max() == pytest.approx(0.0)
     attach.detach(override)

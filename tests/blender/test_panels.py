@@ -122,6 +122,32 @@ def test_found_problems_are_listed() -> None:
     assert "Gone" in texts(draw())
 
 
+def test_no_frame_is_counted_before_compiling() -> None:
+    """The first frame is written before the solver is there; it is not simulated."""
+    session = support.ours("blender.bake").BakeSession(bpy.context.scene, [support.cloth(20)])
+    shown = []
+    events: list[dict[str, Any]] = [
+        {"event": "phase", "phase": "building"},
+        {"event": "frame", "frame": 1, "done": 1, "total": 3, "statistics": {"integrator": ""}},
+        {"event": "phase", "phase": "loading the solver"},
+        {"event": "phase", "phase": "compiling"},
+        {"event": "phase", "phase": "simulating"},
+        {"event": "frame", "frame": 2, "done": 2, "total": 3, "statistics": {"integrator": "SOR"}},
+    ]
+    for event in events:
+        session._worker = SimpleNamespace(events=lambda event=event: [event])
+        session._read_events()
+        shown.append(session.progress.text())
+    assert shown == [
+        "Building…",
+        "Building…",
+        "Loading the solver…",
+        "Compiling (First Time Only)",
+        "Simulating…",
+        "Frame 2  (2 of 3)",
+    ]
+
+
 @pytest.mark.usefixtures("fake_worker")
 def test_states_are_shown_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     ob = support.cloth(20, frames=(1, 20))

@@ -91,6 +91,19 @@ def reference(tmp_path: Path) -> bytes:
     return whole.files[0].pc2.read_bytes()
 
 
+def test_compiled_kernels_are_loaded(tmp_path: Path) -> None:
+    """Nothing is said of compiling where the cache has kernels already."""
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    (kernels / "one.tic").touch()
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    bench = Bench(cache, replace(make_job(cache, end=LAST), kernel_cache=str(kernels)))
+    assert bench.run() == DONE
+    phases = [e["phase"] for e in bench.named("phase")]
+    assert phases == ["starting", "building", "loading the solver", "simulating"]
+
+
 def test_a_whole_bake(bench: Bench) -> None:
     bench.engine.warnings = ("It stretches.",)
     assert bench.run() == DONE
