@@ -301,6 +301,9 @@ class BakeSession:
         last = min(self.group.frame_end, self._worker_frame + AHEAD)
         self.progress.waiting = ""
         there = [ob for target in self.group.targets if (ob := target.find()) is not None]
+        if not there:
+            # Once all is captured nothing else would look.
+            self._objects()
         changed = self._watch.changed(there)
         if changed:
             raise BakeError(
@@ -408,7 +411,7 @@ class BakeSession:
         ob = target.find()
         if ob is None:
             # Undo may bring the object back, so its files stay.
-            self._baked.append(f"{target.name}, which was deleted meanwhile")
+            self._baked.append(f"{target.name} (deleted meanwhile; its frames stay for an undo)")
         if ob is None or outcome is files.Outcome.NONE:
             return
         scene = self._scene()

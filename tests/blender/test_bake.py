@@ -337,6 +337,21 @@ def test_deleting_the_object_ends_the_bake(monkeypatch: pytest.MonkeyPatch) -> N
     assert "deleted" in session.summary()
 
 
+def test_deleting_the_object_after_its_capture_ends_the_bake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker does not run on for nobody, and its frames are there when undo brings it back."""
+    support.fake_command(monkeypatch, 0.2)
+    ob = support.cloth(frames=(1, 12))
+    session = session_for(ob)
+    support.pump(session, lambda: session._next_frame > 12 and session.progress.done >= 2)
+    bpy.data.objects.remove(ob)
+    support.finish(session)
+    assert session.outcome.value == "FAILED"
+    assert session.summary() == "Cloth was deleted while it was baking"
+    assert 2 <= session.progress.done < 12
+
+
 def test_renaming_and_scrubbing_while_baking(monkeypatch: pytest.MonkeyPatch) -> None:
     support.fake_command(monkeypatch, 0.03)
     ob = support.cloth(frames=(1, 30))
