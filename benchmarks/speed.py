@@ -144,9 +144,7 @@ class Speed:
         return [
             variant
             for variant in VARIANTS
-            if variant.available()
-            and vertices <= variant.largest
-            and (variant.others or not others)
+            if vertices <= variant.largest and (variant.others or not others)
         ]
 
     def _add(self, jobs: list[Job]) -> None:

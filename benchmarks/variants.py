@@ -5,7 +5,7 @@ A setting is written with the names of the add-on's properties, which are those 
 SolverOptions: the same row then drives the engine and a whole bake.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -30,16 +30,6 @@ class Variant:
     largest: int = 1 << 20
     others: bool = False
 
-    def available(self) -> bool:
-        """Whether the engine has all these settings and choices yet."""
-        default = SolverOptions()
-        known = {field.name for field in fields(SolverOptions)}
-        for name, value in self.settings.items():
-            kind = type(getattr(default, name, None))
-            if name not in known or (issubclass(kind, Enum) and value not in kind.__members__):
-                return False
-        return True
-
 
 def solver_options(settings: Settings) -> SolverOptions:
     """The engine's options."""
@@ -61,6 +51,7 @@ _QUALITIES = (
 VARIANTS: tuple[Variant, ...] = (
     Variant("Draft, 1 step", {"integrator": _IMPLICIT, "quality": "DRAFT", "substeps": 1}),
     *_QUALITIES,
+    Variant("Normal, 6 steps", {"integrator": _IMPLICIT, "quality": "NORMAL", "substeps": 6}),
     Variant("Automatic", {"integrator": "AUTO"}),
     Variant("Explicit", {"integrator": "EXPLICIT"}, 256**2),
     Variant("SOR", {"integrator": "SOR"}, 64**2),
