@@ -155,7 +155,7 @@ class ClothSettings(bpy.types.PropertyGroup):
         quality: EnumProperty(
             name="Quality",
             description="How far implicit steps may be from the exact motion. Explicit steps are "
-            "finer than all of these",
+            "finer than all of these; SOR has its own",
             items=QUALITIES,
             default="NORMAL",
             options=set(),
@@ -183,7 +183,7 @@ class ClothSettings(bpy.types.PropertyGroup):
             override={"LIBRARY_OVERRIDABLE"},
         )
         motion_samples: IntProperty(
-            name="Motion Samples",
+            name="Samples",
             description="How often per frame the animation of pins and fields is read",
             default=2,
             min=1,
