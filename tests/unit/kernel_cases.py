@@ -407,7 +407,17 @@ def _linear(k: Kernels, name: str) -> Result:
     vertices = 2 * device.count
     energies = runtime.zeros(2)
     linear_kernels.step_energies(system.gradient, k.moved(name), device.mass, partial, energies)
+    bend = linear_kernels.curvature_along(
+        k.vectors("v"),
+        device.inverse_mass,
+        device.offsets,
+        device.neighbours,
+        system.couplings,
+        system.own,
+        partial,
+    )
     return {
+        "curvature": np.array([bend], dtype=np.float32),
         "step_energies": energies.to_numpy(),
         "couplings": system.couplings.to_numpy(),
         "own": system.own.to_numpy()[:vertices],

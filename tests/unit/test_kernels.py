@@ -295,6 +295,8 @@ def test_linear_solvers(case: Case, state: str) -> None:
     wanted = [(v * moved).sum(), 0.5 * (case.data.model.mass[:, None] * moved**2).sum()]
     np.testing.assert_allclose(result[f"{state}_step_energies"], wanted, rtol=1e-4, atol=1e-7)
     assert result[f"{state}_floor2"][0] == pytest.approx(floor, rel=1e-4)
+    free = np.where(keep, gradient, 0.0)
+    assert result[f"{state}_curvature"][0] == pytest.approx(free @ matrix @ free, rel=1e-4)
 
 
 @pytest.mark.parametrize("state", ["start", "x"])

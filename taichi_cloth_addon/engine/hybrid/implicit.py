@@ -23,6 +23,11 @@ _ENERGY_NOISE = 2e-6
 _HALVINGS = 8
 # Share of the residual below which a step's energy is not asked for.
 _CLOSE = 0.01
+# Share of the tolerance below which it is enough to correct the displacement's length for that,
+# corrections in a row, and the most that one changes it.
+_TIGHT = 0.17
+_BALANCES = 3
+_MOST_CHANGE = 0.1
 # Share of the weight that a residual is measured with at least.
 _LEAST_SHARE = 0.05
 # Relative rounding of a position that lies half the cloth's size from the origin.
@@ -220,9 +225,13 @@ class ImplicitStepper:
         for number in range(settings.passes):
             # One pass at least: small errors of many steps would add up.
             if number > 0 and left <= settings.tolerance * scale:
-                close = left <= _CLOSE * scale
-                if close or self._keeps_energy(h):
+                if left <= _CLOSE * scale or self._keeps_energy(h):
                     break
+                if left <= _TIGHT * settings.tolerance * scale:
+                    energy, balanced = self._balance(h, time, couplings, energy)
+                    left = self._norm(self._system.gradient)
+                    if balanced and left <= settings.tolerance * scale:
+                        break
             cancelled()
             if number > 0:
                 self._assemble(h, couplings)
@@ -272,6 +281,44 @@ class ImplicitStepper:
         )
         added, kinetic = self._energy[0], self._energy[1] / (h * h)
         return abs(float(added)) <= self._settings.energy_share * float(kinetic)
+
+    def _balance(
+        self, h: float, time: float, couplings: Couplings, energy: float
+    ) -> tuple[float, bool]:
+        """Lengthen or shorten the displacement until the force left does no work along it.
+
+        That costs an evaluation where another Newton pass would cost an assembly and a solve. The
+        slope of the energy along the displacement is that work.
+
+        Returns:
+            The energy, and whether the work is small enough now.
+        """
+        device = self._device
+        bend = linear_kernels.curvature_along(
+            self._displacement,
+            device.inverse_mass,
+            device.offsets,
+            device.neighbours,
+            self._system.couplings,
+            self._system.own,
+            self._partial,
+        )
+        for _ in range(_BALANCES):
+            slope = float(self._energy[0])
+            if bend <= 0.0:
+                break
+            share = min(max(-slope / bend, -_MOST_CHANGE), _MOST_CHANGE)
+            self._set_displacement(self._displacement, 1.0 + share, time, self._trial)
+            trial = self._evaluate(self._trial, h, time, couplings, self._trial_gradient)
+            if trial > energy + _ENERGY_NOISE * (abs(energy) + abs(trial)):
+                break
+            energy = trial
+            self._take_trial()
+            if self._keeps_energy(h):
+                return energy, True
+            # The Hessian is stiffer than the energy, or not: what was seen tells.
+            bend = (float(self._energy[0]) - slope) / share if share else 0.0
+        return energy, False
 
     def _scale_of_forces(self, acceleration: float, noise: float) -> float:
         """Norm of the forces that accelerate the cloth so, and of ``noise`` times the rounding."""

@@ -134,6 +134,41 @@ def force_norm2(
 
 
 @launch.kernel
+def curvature_along(
+    u: Vec3s,
+    inverse_mass: Floats,
+    offsets: Ints,
+    neighbours: Ints,
+    couplings: Vec4s,
+    own: Vec3s,
+    partial: Floats,
+) -> Real:
+    """u^T H u over the free vertices, the others held."""
+    n = u.shape[0]
+    chunks = (n + CHUNK - 1) // CHUNK
+    ti.loop_config(serialize=runtime.one_thread)
+    for c in range(chunks):
+        total = 0.0
+        for i in range(c * CHUNK, ti.min(n, (c + 1) * CHUNK)):
+            if inverse_mass[i] > 0.0:
+                ui = u[i]
+                result = symmetric_times(own, i, ui)
+                for entry in range(offsets[i], offsets[i + 1]):
+                    j = neighbours[entry]
+                    t = couplings[entry]
+                    du = ui - ti.select(inverse_mass[j] > 0.0, 1.0, 0.0) * u[j]
+                    w = ti.math.vec3(t[0], t[1], t[2])
+                    result += t[3] * du + w.dot(du) * w
+                total += result.dot(ui)
+        partial[c] = total
+    result = 0.0
+    ti.loop_config(serialize=True)
+    for _ in range(1):
+        result += sum_partial(partial, chunks)
+    return result
+
+
+@launch.kernel
 def step_energies(
     gradient: Vec3s, displacement: Vec3s, mass: Floats, partial: Floats, result: Floats
 ):
