@@ -5,17 +5,15 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from .. import runtime, transfer
 from ..inputs import Sample
-from ..model import ClothModel, ClothState
+from ..model import ClothState
 from . import implicit_kernels, linear_kernels
 from .device import Couplings, DeviceModel
 from .linear import LinearSolver, System
 from .momentum import MomentumRepair
 from .newton import NewtonSettings, Work
+from .norms import Norms
 from .strain_limit import StrainLimit
 
 # Relative to the energy's size, what float32 cannot tell from no change.
@@ -28,10 +26,6 @@ _CLOSE = 0.01
 _TIGHT = 0.17
 _BALANCES = 3
 _MOST_CHANGE = 0.1
-# Share of the weight that a residual is measured with at least.
-_LEAST_SHARE = 0.05
-# Relative rounding of a position that lies half the cloth's size from the origin.
-_ROUNDING = 2.0**-25
 # So many passes in a row that leave more than this of the residual and lower the energy by less
 # than that share are the last ones.
 _STALLS = 2
@@ -61,13 +55,11 @@ class ImplicitStepper:
         self._v_before = runtime.zeros(count, 3)
         self._last_step = 0.0
         self._energy = runtime.zeros(count)
-        rest = device.model.rest
-        self._size = float(np.linalg.norm(rest.max(axis=0) - rest.min(axis=0)))
-        self._rounding = runtime.upload(_rounding(device.model, self._size))
         self._limit = StrainLimit(device)
         self._momentum = MomentumRepair(device)
         longest = max(count, device.curved_count)
         self._partial = runtime.zeros(longest // linear_kernels.CHUNK + 1)
+        self._norms = Norms(device, self._partial)
         self._system = System(
             runtime.zeros(len(device.model.network.vertices), 4),
             runtime.zeros(len(device.model.rows.neighbours), 4),
@@ -215,9 +207,7 @@ class ImplicitStepper:
         left = self._norm(self._system.gradient)
         scale = left if other is None else min(left, self._norm(other))
         first = scale
-        # What counts is the weight, or what moves the cloth its size in 1 s.
-        common = max(math.hypot(*gravity), self._size)
-        scale = max(scale, self._scale_of_forces(_LEAST_SHARE * common, 1.0))
+        scale = max(scale, self._norms.least(gravity, self._system.inverse))
         if scale == 0.0:
             # Nothing can move.
             return
@@ -263,7 +253,7 @@ class ImplicitStepper:
                 # What is left is the rounding of the forces.
                 break
         # A cloth near rest has little to be relative to: a residual far below its weight is none.
-        work.left(left / max(first, self._scale_of_forces(common, 0.0)))
+        work.left(left / max(first, self._norms.weight(gravity, self._system.inverse)))
         self._momentum.apply(self._system.gradient, self._displacement, h)
 
     def _keeps_energy(self, h: float) -> bool:
@@ -320,22 +310,9 @@ class ImplicitStepper:
             bend = (float(self._energy[0]) - slope) / share if share else 0.0
         return energy, False
 
-    def _scale_of_forces(self, acceleration: float, noise: float) -> float:
-        """Norm of the forces that accelerate the cloth so, and of ``noise`` times the rounding."""
-        square = linear_kernels.force_norm2(
-            self._device.mass,
-            self._rounding,
-            self._system.inverse,
-            acceleration,
-            noise,
-            self._partial,
-        )
-        return math.sqrt(max(0.0, square))
-
     def _norm(self, gradient: runtime.DeviceArray) -> float:
         """Block-Jacobi norm of a gradient."""
-        square = linear_kernels.residual_norm2(gradient, self._system.inverse, self._partial)
-        return math.sqrt(max(0.0, square))
+        return self._norms.of(gradient, self._system.inverse)
 
     def _start(
         self, h: float, time: float, couplings: Couplings
@@ -489,13 +466,3 @@ class ImplicitStepper:
             scale *= 0.5
             work.cuts += 1
         return energy, False
-
-
-def _rounding(model: ClothModel, size: float) -> npt.NDArray[np.float64]:
-    """Force (V,) that float32's rounding of positions makes at each vertex, N."""
-    square = np.zeros(model.vertex_count)
-    for end in model.network.vertices.T:
-        square += np.bincount(end, model.network.stiffness**2, minlength=model.vertex_count)
-    rows = np.repeat(np.arange(model.vertex_count), np.diff(model.bending.offsets))
-    square += np.bincount(rows, model.bending.weights**2, minlength=model.vertex_count)
-    return _ROUNDING * size * np.sqrt(square)
