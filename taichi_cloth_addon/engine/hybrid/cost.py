@@ -14,7 +14,7 @@ _ITERATION = 2.2
 _ITERATIONS_PER_VERTEX = 0.08
 _LEAST_ITERATIONS = 2.0
 # Explicit steps are far more accurate: they are preferred until they cost this much more.
-_PREMIUM = 1.5
+_PREMIUM = 1.2
 
 
 def implicit_cost(steps: int, coupling: float) -> float:
