@@ -55,7 +55,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.epilog = f"benchmarks:{lines}"
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="DIR")
-    parser.add_argument("--sizes", type=int, nargs="+", help="sides, for 'blender', 'memory', 'speed'")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", help="sides, for 'blender', 'memory', 'speed'"
+    )
     speed = parser.add_argument_group("of 'speed'")
     speed.add_argument("--quick", action="store_true", help="small cloths, few settings, once")
     speed.add_argument("--parts", nargs="+", help="only these parts; a wrong one lists them")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Gather lists: for every vertex the couplings, triangles and hinges it takes part in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,6 +139,17 @@ def incidence(elements: Indices, vertex_count: int) -> tuple[Indices, Indices]:
     counts = np.bincount(flat, minlength=vertex_count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return offsets, entries
+
+
+def row_sums(matrix: SparseMatrix, of: Callable[[Floats], Floats]) -> Floats:
+    """Sum a function of the entries in each row of a matrix, (V,)."""
+    total = np.empty(len(matrix.offsets) - 1)
+    for start in range(0, len(total), _BLOCK):
+        offsets = matrix.offsets[start : start + _BLOCK + 1]
+        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        values = of(matrix.weights[offsets[0] : offsets[-1]])
+        total[start : start + _BLOCK] = np.bincount(rows, values, len(offsets) - 1)
+    return total
 
 
 def curved_mask(hinges: HingeSet) -> npt.NDArray[np.bool_]:

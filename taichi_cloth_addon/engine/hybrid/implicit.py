@@ -72,7 +72,7 @@ class ImplicitStepper:
         self._partial = runtime.zeros(longest // linear_kernels.CHUNK + 1)
         self._system = System(
             runtime.zeros(len(device.model.network.vertices), 4),
-            runtime.zeros(len(device.model.rows.neighbours), 4),
+            runtime.zeros(device.entry_count, 4),
             runtime.zeros(2 * solver.nodes, 3),
             runtime.zeros(2 * solver.nodes, 3),
             runtime.zeros(count, 3),
@@ -467,6 +467,5 @@ def _rounding(model: ClothModel, size: float) -> npt.NDArray[np.float64]:
     square = np.zeros(model.vertex_count)
     for end in model.network.vertices.T:
         square += np.bincount(end, model.network.stiffness**2, minlength=model.vertex_count)
-    rows = np.repeat(np.arange(model.vertex_count), np.diff(model.bending.offsets))
-    square += np.bincount(rows, model.bending.weights**2, minlength=model.vertex_count)
+    square += model.bending_squares
     return _ROUNDING * size * np.sqrt(square)
