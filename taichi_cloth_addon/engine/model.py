@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from . import heap
 from .bending import HingeSet, SparseMatrix, bending_matrices, build_hinges
 from .hinges import between, columns, cross, dot, gathered
 from .material import Fabric
@@ -147,16 +148,20 @@ class ClothModel:
     pin_damping: Array
     warnings: tuple[str, ...]
 
-    def release(self) -> None:
+    def release(self, *names: str) -> None:
         """Drop hinges, bending matrices and rows, more than half of the model's memory.
 
         Steps that are implicit as a whole need them no more once they are on the device. Whoever
         asks for one again waits until it is made anew, to the last bit as it was.
+
+        Args:
+            names: which fields; all of these by default.
         """
         for name in ("bending_row_sums", "bending_squares"):
             getattr(self, name)
-        for name in _RELEASED:
+        for name in names or _RELEASED:
             self.__dict__.pop(name, None)
+        heap.trim()
 
     if not TYPE_CHECKING:
 
@@ -165,13 +170,13 @@ class ClothModel:
             if name not in _RELEASED or "parts" not in self.__dict__:
                 raise AttributeError(name)
             values = self.__dict__
-            if "hinges" not in values:
-                values["hinges"] = self._build_hinges()
-            if not values.keys() >= {"bending", "bending_upper"}:
-                found = _bending_matrices(values["hinges"], self.rest, self.vertex_count)
+            if name == "hinges":
+                values[name] = self._build_hinges()
+            elif name == "rows":
+                values[name] = build_rows(self.vertex_count, self.network, self.bending)
+            else:
+                found = _bending_matrices(self.hinges, self.rest, self.vertex_count)
                 values["bending_upper"], values["bending"] = found
-            if "rows" not in values:
-                values["rows"] = build_rows(self.vertex_count, self.network, self.bending)
             return values[name]
 
     def _build_hinges(self) -> HingeSet:
@@ -207,6 +212,7 @@ class ClothModel:
         free = ~held[label]
         result = np.full(self.vertex_count, -1, dtype=np.int32)
         result[free] = np.unique(label[free], return_inverse=True)[1]
+        heap.trim()
         return result
 
     def strain_limits(self) -> Array:
@@ -236,7 +242,8 @@ class ClothModel:
     def world_positions(self, state: ClothState) -> Array:
         """World positions (V, 3) of a state in the caller's order, m."""
         result = np.empty((self.vertex_count, 3))
-        result[self.order] = state.positions.astype(np.float64) + self.origin
+        result[self.order] = state.positions
+        result += self.origin
         return result
 
     def with_fabrics(self, fabrics: Sequence[Fabric]) -> "ClothModel":

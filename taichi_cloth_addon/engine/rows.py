@@ -51,7 +51,8 @@ class Rows:
 def _spread(values: Reals, index: Indices) -> Reals:
     if not len(values):
         return np.zeros((len(index), *values.shape[1:]), dtype=values.dtype)
-    result = np.take(values, np.maximum(index, 0), axis=0)
+    # -1 takes the last value, which is as good as any.
+    result = np.take(values, index, axis=0)
     result[index < 0] = 0.0
     return result
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from . import trouble
+from . import heap, trouble
 from .hybrid.solver import HybridSolver
 from .inputs import FrameInputs
 from .model import ClothModel, ClothState, build_model
@@ -18,6 +18,8 @@ __all__ = ["Cancelled", "Frame", "SimulationError", "build_model", "simulate"]
 
 # The solver has asked so often whether to stop once all its kernels have run.
 _COMPILED = 4
+# Vertices from which on what a frame frees is worth giving back.
+_LARGE = 100_000
 
 
 class Cancelled(Exception):  # noqa: N818 (not an error)
@@ -94,6 +96,7 @@ def simulate(
 
     stream = iter(inputs)
     before = next(stream)
+    heap.trim()
     if start is None:
         state = _first_state(model, before)
         yield Frame(0, model.world_positions(state), replace(state), None)
@@ -123,6 +126,8 @@ def simulate(
             stretched = watch.warnings(moment, state.positions)
             report = replace(report, warnings=(*report.warnings, *stretched))
         tell("simulating")
+        if model.vertex_count >= _LARGE:
+            heap.trim()
         yield Frame(index, model.world_positions(state), replace(state), report)
         before = now
 

@@ -83,7 +83,9 @@ def mark(model: ClothModel, positions: Shape, h: float, safety: float = SAFETY) 
     for kind in _ORDER:
         chosen = network.kind == kind
         trial = _sum_springs(model, positions, (h * h, 2.0 * h), chosen)
-        passes = _largest_eigenvalue(trial + matrix) <= budget
+        trial += matrix
+        passes = _largest_eigenvalue(trial) <= budget
+        del trial
         for piece in _pieces(len(chosen)):
             piece_chosen = chosen[piece]
             allowed = passes[network.vertices[piece][piece_chosen]].all(axis=1)

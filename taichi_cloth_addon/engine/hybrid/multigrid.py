@@ -41,6 +41,8 @@ class Multigrid:
         self._device = device
         model = device.model
         network = model.network
+        if release:
+            model.release("hinges", "rows")
         graph = hierarchy.Graph(
             network.vertices,
             network.stiffness,
@@ -50,7 +52,6 @@ class Multigrid:
         )
         if release:
             model.release()
-        heap.trim()
         levels = hierarchy.build_levels(graph)
         del graph
         heap.trim()

@@ -84,7 +84,10 @@ class HybridSolver:
         self._options = options
         self._cancelled = cancelled
         self._device = DeviceModel(model)
-        heap.trim()
+        if options.integrator is Integrator.EXPLICIT and not self._device.limited:
+            model.release()
+        else:
+            heap.trim()
         self._explicit: ExplicitStepper | None = None
         self._implicit: dict[Integrator, ImplicitStepper] = {}
         self._rest_split: _Split | None = None
@@ -243,6 +246,7 @@ class HybridSolver:
             split = _Split(h, marking, implicit, explicit)
         if at_rest:
             self._rest_split = split
+            heap.trim()
         return split
 
     def _explicit_stepper(self) -> ExplicitStepper:
