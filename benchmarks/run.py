@@ -21,6 +21,7 @@ TITLES = {
     "independence": "Mesh, frame rate, substeps, integrator and stiffness",
     "latency": "From the click to the first baked frame",
     "drape": "Drape coefficients of the presets",
+    "memory": "Memory and set-up of the worker",
 }
 QUICK = ("paper", "blender", "latency")
 # Those that only use the engine, in this process, and the vertices of their largest cloth.
@@ -54,14 +55,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.epilog = f"benchmarks:{lines}"
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="DIR")
-    parser.add_argument("--sizes", type=int, nargs="+", help="sides, for 'blender' and 'speed'")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", help="sides, for 'blender', 'memory', 'speed'"
+    )
     speed = parser.add_argument_group("of 'speed'")
     speed.add_argument("--quick", action="store_true", help="small cloths, few settings, once")
     speed.add_argument("--parts", nargs="+", help="only these parts; a wrong one lists them")
     speed.add_argument("--meshes", type=Path, nargs="+", default=[], help="garments, or folders")
     speed.add_argument("--repeats", type=int, help="runs of each that takes less than a minute")
     speed.add_argument("--limit", type=float, help="s after which a measurement stops stepping")
-    speed.add_argument("--device", default="CPU", help="of ours: CPU, CUDA, VULKAN, METAL")
+    speed.add_argument("--device", default="CPU", help="CPU, CUDA, VULKAN, METAL; for 'memory' too")
     options = parser.parse_args(arguments)
     names = list(options.names) or list(QUICK)
     if names == ["all"]:

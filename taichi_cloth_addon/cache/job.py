@@ -261,11 +261,14 @@ def _job_from_json(folder: Path, content: dict[str, Any]) -> Job:
             file.integers("corners", None),
             file.integers("loose_edges", None, 2),
         )
+        rest = file.floats("rest", vertex_count, 3)
+        positions = file.floats("positions", vertex_count, 3)
         part = ClothPart(
             name=_text(entry["name"]),
             mesh=mesh,
-            rest=file.floats("rest", vertex_count, 3),
-            positions=file.floats("positions", vertex_count, 3),
+            rest=rest,
+            # Most cloths start at rest: one array is enough then.
+            positions=rest if np.array_equal(rest, positions) else positions,
             fabric=Fabric(**{name: float(entry["fabric"][name]) for name in fabric_names()}),
             pin_vertices=file.integers("pin_vertices", None),
             pin_weights=file.floats("pin_weights", None),

@@ -16,6 +16,7 @@ Pinned vertices are taken into the coarse levels first and interpolate from pinn
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,8 +40,17 @@ _LEAST_SHARE = 0.02
 _COARSEST = 40
 _LEAST_SHRINKAGE = 0.75
 _MOST_LEVELS = 12
+_NONE = (np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 # Vertices and springs in work at once: bounds the memory.
 _CHUNK = 1 << 17
+# Of those so many at a time, so that their arrays stay in the processor's cache.
+_PIECE = 1 << 13
+# The pairs of the nodes that the ends of a spring interpolate from; spring and pair of each entry
+# of a table (_PIECE, pairs).
+_LEFT, _RIGHT = np.triu_indices(2 * PARENTS, 1)
+_PAIRS = len(_LEFT)
+_SPRING_OF = np.repeat(np.arange(_PIECE), _PAIRS)
+_PAIR_OF = np.tile(np.arange(_PAIRS), _PIECE)
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ def _interpolation(graph: Graph, strong: Indices, number: Indices) -> tuple[Indi
     # A pinned vertex takes pinned parents only.
     useful = ~(graph.fixed[both[:, 0]] & ~graph.fixed[both[:, 1]])
     both, k = both[useful], k[useful]
-    order = np.argsort(both[:, 0], kind="stable")
+    order = stable_order(both[:, 0])
     other, k = both[order, 1], k[order]
     offsets = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(both[:, 0], minlength=count), out=offsets[1:])
@@ -195,8 +205,8 @@ def _interpolation(graph: Graph, strong: Indices, number: Indices) -> tuple[Indi
     weights[chosen, 0] = 1.0
     for _ in range(1 + _PASSES):
         new_parents, new_weights = parents.copy(), weights.copy()
-        for start in range(0, count, _CHUNK):
-            rows = slice(start, min(start + _CHUNK, count))
+        for start in range(0, count, _PIECE):
+            rows = slice(start, min(start + _PIECE, count))
             span = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
             own = np.repeat(
                 np.arange(rows.start, rows.stop), np.diff(offsets[start : rows.stop + 1])
@@ -222,26 +232,30 @@ def _largest(rows: Integers, nodes: Indices, weights: Array) -> tuple[Integers, 
     Returns:
         the rows found, their nodes (R, PARENTS) and weights.
     """
-    used = weights > 0.0
+    used = np.flatnonzero(weights > 0.0)
     rows, nodes, weights = rows[used], nodes[used], weights[used]
     if not len(rows):
         return rows, np.zeros((0, PARENTS), np.int32), np.zeros((0, PARENTS), np.float32)
-    keys = rows * (int(nodes.max()) + 1) + nodes
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    order = stable_order(rows - rows[0], nodes - nodes.min())
+    rows, nodes = rows[order], nodes[order]
+    first = np.flatnonzero(run_starts(rows, nodes))
     sums = np.add.reduceat(weights[order], first)
-    rows, nodes = rows[order][first], nodes[order][first]
-    order = np.lexsort((-sums, rows))
-    rows, nodes, sums = rows[order], nodes[order], sums[order]
-    begins = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
-    place = np.arange(len(rows)) - np.repeat(begins, np.diff(np.append(begins, len(rows))))
-    keep = place < PARENTS
-    row = np.cumsum(place == 0) - 1
+    rows, nodes = rows[first], nodes[first]
+    new = run_starts(rows)
+    begins = np.flatnonzero(new)
+    row = np.cumsum(new) - 1
     result = np.zeros((len(begins), PARENTS))
-    result[row[keep], place[keep]] = sums[keep]
     node = np.repeat(nodes[begins, None], PARENTS, axis=1)
-    node[row[keep], place[keep]] = nodes[keep]
+    for place in range(PARENTS):
+        # The largest of what is left of each row, of equal ones the first.
+        largest = np.maximum.reduceat(sums, begins)
+        found = np.flatnonzero((sums == largest[row]) & (sums > 0.0))
+        found = found[run_starts(row[found])]
+        result[row[found], place] = sums[found]
+        node[row[found], place] = nodes[found]
+        sums[found] = 0.0
+    unused = result == 0.0
+    node[unused] = np.broadcast_to(node[:, :1], node.shape)[unused]
     small = result < _LEAST_PARENT * result[:, :1]
     result[small] = 0.0
     node[small] = np.broadcast_to(node[:, :1], node.shape)[small]
@@ -254,29 +268,75 @@ def _coarse_springs(
 ) -> tuple[Indices, Indices, Indices, Weights]:
     """Pairs of coarse nodes that springs couple, and the map C by pair."""
     count = len(fixed)
-    keys, sources, shares = [], [], []
-    for start in range(0, len(vertices), _CHUNK):
-        first, second = vertices[start : start + _CHUNK].T
-        key, source, share = _pairs(
+    runs = []
+    for start in range(0, len(vertices), _PIECE):
+        first, second = vertices[start : start + _PIECE].T
+        low, high, source, share = _pairs(
             (parents[first], weights[first]), (parents[second], weights[second]), fixed
         )
-        keys.append(key)
-        sources.append((source + start).astype(np.int32))
-        shares.append(share)
-    if not keys:
-        return (
-            np.zeros((0, 2), np.int32),
-            np.zeros(1, np.int32),
-            np.zeros(0, np.int32),
-            np.zeros(0, np.float32),
-        )
-    key = np.concatenate(keys)
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    begins = np.flatnonzero(np.concatenate([np.ones(min(len(key), 1), bool), key[1:] != key[:-1]]))
-    springs = np.stack(np.divmod(key[begins], count), axis=1).astype(np.int32)
-    offsets = np.append(begins, len(key)).astype(np.int32)
-    return springs, offsets, np.concatenate(sources)[order], np.concatenate(shares)[order]
+        source += start
+        runs.append(_run(low, high, count, source.astype(np.int32), share))
+    keys, offsets, sources, shares = _merged(runs)
+    springs = np.stack(np.divmod(keys, count), axis=1).astype(np.int32)
+    return springs, offsets.astype(np.int32), sources, shares
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Terms of pairs of nodes, by pair.
+
+    Attributes:
+        keys: of the pairs, ascending: low node * count + high node.
+        lengths: terms of each pair.
+        columns: two numbers of each term.
+    """
+
+    keys: Integers
+    lengths: Indices
+    columns: tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+def _run(
+    low: Indices, high: Indices, count: int, one: npt.NDArray[Any], two: npt.NDArray[Any]
+) -> _Run:
+    """Sort terms by pair; stable."""
+    if not len(low):
+        return _Run(low.astype(np.int64), low, (one, two))
+    order = stable_order(low - low.min(), high - high.min())
+    low, high = low[order], high[order]
+    begins = np.flatnonzero(run_starts(low, high))
+    keys = low[begins].astype(np.int64) * count + high[begins]
+    lengths = np.diff(begins, append=len(low)).astype(np.int32)
+    return _Run(keys, lengths, (one[order], two[order]))
+
+
+def _merged(
+    runs: list[_Run],
+) -> tuple[Integers, Integers, npt.NDArray[Any], npt.NDArray[Any]]:
+    """All terms by pair, for each pair those of the first run first.
+
+    Returns:
+        keys (K,) of the pairs, ascending; offsets (K + 1,) of their terms; the two columns.
+    """
+    keys = np.concatenate([np.zeros(0, np.int64), *(run.keys for run in runs)])
+    lengths = np.concatenate([np.zeros(0, np.int64), *(run.lengths for run in runs)])
+    order = np.argsort(keys, kind="stable")
+    keys, lengths = keys[order], lengths[order]
+    ends = np.cumsum(lengths)
+    goal = np.empty(len(order), dtype=np.int64)
+    goal[order] = ends - lengths
+    total = int(ends[-1]) if len(ends) else 0
+    result = [np.empty(total, column.dtype) for column in (runs[0].columns if runs else _NONE)]
+    at = 0
+    for run in runs:
+        begins = goal[at : at + len(run.keys)] - (np.cumsum(run.lengths) - run.lengths)
+        at += len(run.keys)
+        place = np.repeat(begins, run.lengths)
+        place += np.arange(len(place))
+        for whole, column in zip(result, run.columns, strict=True):
+            whole[place] = column
+    new = run_starts(keys)
+    return keys[new], np.append((ends - lengths)[new], total), result[0], result[1]
 
 
 def _coarse_bending(fine: Bending, parents: Indices, weights: Weights, fixed: Mask) -> Bending:
@@ -288,20 +348,10 @@ def _coarse_bending(fine: Bending, parents: Indices, weights: Weights, fixed: Ma
     count = len(fixed)
     keys, values = [], []
     for start in range(0, len(fine.pairs), _CHUNK):
-        first, second = fine.pairs[start : start + _CHUNK].T
-        nodes, delta = _differences(
-            (parents[first], weights[first]), (parents[second], weights[second])
-        )
-        left, right = np.triu_indices(2 * PARENTS, 1)
-        share = -delta[:, left] * delta[:, right]
-        pair, slot = np.nonzero(share)
-        one, other = nodes[pair, left[slot]], nodes[pair, right[slot]]
-        value = share[pair, slot] * fine.strength[start : start + _CHUNK][pair]
-        useful = ~(fixed[one] & fixed[other])
-        low = np.minimum(one, other)[useful].astype(np.int64)
-        key, total = _summed(low * count + np.maximum(one, other)[useful], value[useful])
+        own = slice(start, min(start + _CHUNK, len(fine.pairs)))
+        key, offsets, share, strength = _merged(_bending_runs(fine, own, parents, weights, fixed))
         keys.append(key)
-        values.append(total)
+        values.append(np.add.reduceat(share * strength, offsets[:-1]) if len(key) else strength)
     if not keys:
         return fine
     key, strength = _summed(np.concatenate(keys), np.concatenate(values))
@@ -309,9 +359,47 @@ def _coarse_bending(fine: Bending, parents: Indices, weights: Weights, fixed: Ma
     return Bending(pairs, strength)
 
 
+def _bending_runs(
+    fine: Bending, own: slice, parents: Indices, weights: Weights, fixed: Mask
+) -> list[_Run]:
+    """What some pairs add to coarse ones: shares and the strengths they are of."""
+    runs = []
+    for start in range(own.start, own.stop, _PIECE):
+        piece = slice(start, min(start + _PIECE, own.stop))
+        first, second = fine.pairs[piece].T
+        nodes, delta = _differences(
+            (parents[first], weights[first]), (parents[second], weights[second])
+        )
+        share = -delta[:, _LEFT] * delta[:, _RIGHT]
+        low, high, pair, value = _useful(nodes, share, fixed)
+        runs.append(_run(low, high, len(fixed), value, fine.strength[piece][pair]))
+    return runs
+
+
+def _useful(
+    nodes: Indices, share: Weights, fixed: Mask
+) -> tuple[Indices, Indices, Integers, Weights]:
+    """The terms that are not 0 and not between fixed nodes.
+
+    Returns:
+        low and high node, spring and share of each.
+    """
+    flat = np.flatnonzero(share != 0.0)
+    spring, pair = np.take(_SPRING_OF, flat), np.take(_PAIR_OF, flat)
+    value = np.take(share.reshape(-1), flat)
+    row = spring * (2 * PARENTS)
+    one = np.take(nodes.reshape(-1), row + np.take(_LEFT, pair))
+    other = np.take(nodes.reshape(-1), row + np.take(_RIGHT, pair))
+    idle = fixed[one] & fixed[other]
+    if idle.any():
+        used = np.flatnonzero(~idle)
+        one, other, spring, value = one[used], other[used], spring[used], value[used]
+    return np.minimum(one, other), np.maximum(one, other), spring, value
+
+
 def _summed(keys: Integers, values: Array) -> tuple[Integers, Array]:
     """Sum the values of equal keys; the keys ascend."""
-    order = stable_order(keys)
+    order = np.argsort(keys, kind="stable")
     keys = keys[order]
     begins = np.flatnonzero(run_starts(keys))
     if not len(begins):
@@ -327,30 +415,27 @@ def _differences(
     A node that both ends have counts once; its second place has 0.
     """
     nodes = np.concatenate([start[0], end[0]], axis=1)
-    delta = np.concatenate([start[1], -end[1]], axis=1)
+    # By columns, each in one piece of memory.
+    names = np.ascontiguousarray(nodes.T)
+    columns = np.concatenate([start[1].T, -end[1].T])
     for i in range(PARENTS):
         for j in range(PARENTS, 2 * PARENTS):
-            same = nodes[:, i] == nodes[:, j]
-            delta[:, i] += np.where(same, delta[:, j], 0.0)
-            delta[same, j] = 0.0
+            shared = columns[j] * (names[i] == names[j])
+            columns[i] += shared
+            columns[j] -= shared
+    delta = np.ascontiguousarray(columns.T)
     return nodes, delta
 
 
 def _pairs(
     start: tuple[Indices, Weights], end: tuple[Indices, Weights], fixed: Mask
-) -> tuple[Integers, Integers, Weights]:
-    """Keys of coarse pairs, springs' numbers and shares, for springs given by their ends' rows."""
+) -> tuple[Indices, Indices, Integers, Weights]:
+    """Low and high coarse node, spring and share, for springs given by their ends' rows."""
     nodes, delta = _differences(start, end)
     trace = 0.5 * (delta * delta).sum(axis=1)
-    left, right = np.triu_indices(2 * PARENTS, 1)
-    share = -delta[:, left] * delta[:, right]
-    share[share < _LEAST_SHARE] = 0.0
+    share = -delta[:, _LEFT] * delta[:, _RIGHT]
+    share *= share >= _LEAST_SHARE
     total = share.sum(axis=1)
     scale = np.divide(trace, total, out=np.zeros_like(total), where=total > 0.0)
-    spring, pair = np.nonzero(share)
-    one, other = nodes[spring, left[pair]], nodes[spring, right[pair]]
-    useful = ~(fixed[one] & fixed[other])
-    spring, pair, one, other = spring[useful], pair[useful], one[useful], other[useful]
-    low, high = np.minimum(one, other).astype(np.int64), np.maximum(one, other)
-    value = share[spring, pair] * scale[spring]
-    return low * len(fixed) + high, spring, value.astype(np.float32)
+    low, high, spring, value = _useful(nodes, share, fixed)
+    return low, high, spring, (value * scale[spring]).astype(np.float32, copy=False)

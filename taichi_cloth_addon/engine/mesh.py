@@ -21,6 +21,7 @@ Steps: TypeAlias = Generator[None, None, _T]
 """Work with pauses, so that a window can stay alive in between."""
 
 _FACES = 32768  # at a time
+_PAIRS = 1 << 17  # at a time
 _ZERO_AREA = 1e-10  # of the squared perimeter
 _ZERO_LENGTH = 1e-12  # of the mesh's extent
 _LISTED = 8  # indices named in one sentence
@@ -429,15 +430,18 @@ def topology_hash(mesh: Mesh) -> str:
 
 def components(pairs: npt.ArrayLike, vertex_count: int) -> Integers:
     """(V,) smallest vertex of the connected component of each vertex, joined by ``pairs``."""
-    ends = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    ends = np.asarray(pairs).reshape(-1, 2)
     label = np.arange(vertex_count, dtype=np.int64)
     while len(ends):
-        one, two = label[ends[:, 0]], label[ends[:, 1]]
-        apart = one != two
-        if not apart.any():
-            break
-        ends, one, two = ends[apart], one[apart], two[apart]
-        np.minimum.at(label, np.maximum(one, two), np.minimum(one, two))
+        left = []
+        for start in range(0, len(ends), _PAIRS):
+            piece = ends[start : start + _PAIRS]
+            one, two = label[piece[:, 0]], label[piece[:, 1]]
+            apart = one != two
+            one, two = one[apart], two[apart]
+            np.minimum.at(label, np.maximum(one, two), np.minimum(one, two))
+            left.append(piece[apart])
+        ends = np.concatenate(left)
         while True:
             jumped = label[label]
             if np.array_equal(jumped, label):

@@ -4,10 +4,13 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from . import heap
 from .bending import HingeSet, SparseMatrix, bending_matrices, build_hinges
 from .hinges import between, columns, cross, dot, gathered
 from .material import Fabric
@@ -21,7 +24,7 @@ from .mesh import (
     triangulate,
     vertex_areas,
 )
-from .rows import Rows, build_rows, curved_mask
+from .rows import Rows, build_rows, curved_mask, row_sums
 from .springs import SpringKind, SpringNetwork, build_springs
 
 Array = npt.NDArray[np.float64]
@@ -39,6 +42,8 @@ _PIN_DAMPING_RATIO = 0.3
 _HARD_PIN = 0.9999
 # A fold of the rest shape sharper than this (its cosine) bends as if it were this sharp.
 LEAST_REST_COSINE = 0.2
+# What a model can do without once it is on the device, and makes anew when it is asked for.
+_RELEASED = ("hinges", "bending", "bending_upper", "rows")
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,61 @@ class ClothModel:
     pin_damping: Array
     warnings: tuple[str, ...]
 
+    def release(self, *names: str) -> None:
+        """Drop hinges, bending matrices and rows, more than half of the model's memory.
+
+        Steps that are implicit as a whole need them no more once they are on the device. Whoever
+        asks for one again waits until it is made anew, to the last bit as it was.
+
+        Args:
+            names: which fields; all of these by default.
+        """
+        for name in ("bending_row_sums", "bending_squares"):
+            getattr(self, name)
+        for name in names or _RELEASED:
+            self.__dict__.pop(name, None)
+        heap.trim()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make what was released."""
+            if name not in _RELEASED or "parts" not in self.__dict__:
+                raise AttributeError(name)
+            values = self.__dict__
+            if name == "hinges":
+                values[name] = self._build_hinges()
+            elif name == "rows":
+                values[name] = build_rows(self.vertex_count, self.network, self.bending)
+            else:
+                found = _bending_matrices(self.hinges, self.rest, self.vertex_count)
+                values["bending_upper"], values["bending"] = found
+            return values[name]
+
+    def _build_hinges(self) -> HingeSet:
+        sets = []
+        for part, own in zip(self.parts, self.slices, strict=True):
+            order = self.order[own] - np.int32(own.start)
+            sheet = select_faces(part.mesh, clean_faces(part.mesh, part.rest))
+            mesh = replace(sheet, corners=_ranks(order)[sheet.corners])
+            fabric = part.fabric
+            sets.append(
+                build_hinges(
+                    mesh, part.rest[order], fabric.bending_stiffness, fabric.bending_damping
+                )
+            )
+        return _join_hinges(sets, np.array([own.start for own in self.slices], dtype=np.int32))
+
+    @cached_property
+    def bending_row_sums(self) -> Array:
+        """(V,) sums of the magnitudes in each row of ``bending_upper``, N/m."""
+        return row_sums(self.bending_upper, np.abs)
+
+    @cached_property
+    def bending_squares(self) -> Array:
+        """(V,) sums of the squares in each row of ``bending``, (N/m)²."""
+        return row_sums(self.bending, np.square)
+
     def free_components(self) -> Indices:
         """Label (V,) the connected parts that no pin holds from 0; -1 elsewhere."""
         label = components(self.network.vertices, self.vertex_count)
@@ -152,6 +212,7 @@ class ClothModel:
         free = ~held[label]
         result = np.full(self.vertex_count, -1, dtype=np.int32)
         result[free] = np.unique(label[free], return_inverse=True)[1]
+        heap.trim()
         return result
 
     def strain_limits(self) -> Array:
@@ -181,7 +242,8 @@ class ClothModel:
     def world_positions(self, state: ClothState) -> Array:
         """World positions (V, 3) of a state in the caller's order, m."""
         result = np.empty((self.vertex_count, 3))
-        result[self.order] = state.positions.astype(np.float64) + self.origin
+        result[self.order] = state.positions
+        result += self.origin
         return result
 
     def with_fabrics(self, fabrics: Sequence[Fabric]) -> "ClothModel":
@@ -246,15 +308,11 @@ def build_model(
     vertex_count = int(starts[-1])
 
     network = _join_networks([b.network for b in built], starts)
+    network = replace(network, damping=_one_value(network.damping))
     hinges = _join_hinges([b.hinges for b in built], starts)
     rest = np.concatenate([b.rest for b in built])
-    stiffnesses = [hinges.stiffness]
-    if curved_mask(hinges).any():
-        cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
-        stiffnesses.append(hinges.stiffness * cosine)
     on_phase("joining springs and bending")
-    matrices = bending_matrices(hinges, rest, vertex_count, stiffnesses)
-    bending_upper, bending = matrices[0], matrices[-1]
+    bending_upper, bending = _bending_matrices(hinges, rest, vertex_count)
 
     fixed = np.zeros(vertex_count, dtype=bool)
     for b, start in zip(built, starts[:-1], strict=True):
@@ -271,14 +329,16 @@ def build_model(
         mass=np.concatenate([b.mass for b in built]),
         fixed=fixed,
         triangles=np.concatenate([b.triangles + s for b, s in zip(built, starts, strict=False)]),
-        air_drag=np.concatenate([b.air_drag for b in built]),
+        air_drag=_one_value(np.concatenate([b.air_drag for b in built])),
         air_share=np.concatenate([b.air_share for b in built]),
         network=network,
         hinges=hinges,
         bending=bending,
         bending_upper=bending_upper,
-        bend_rate=np.concatenate(
-            [np.full(len(b.mass), _bend_rate(f)) for b, f in zip(built, fabrics, strict=True)]
+        bend_rate=_one_value(
+            np.concatenate(
+                [np.full(len(b.mass), _bend_rate(f)) for b, f in zip(built, fabrics, strict=True)]
+            )
         ),
         rows=build_rows(vertex_count, network, bending),
         pin_vertices=np.concatenate(
@@ -288,6 +348,32 @@ def build_model(
         pin_damping=np.concatenate([b.pin_damping for b in built]),
         warnings=tuple(sentence for b in built for sentence in b.warnings),
     )
+
+
+def _bending_matrices(
+    hinges: HingeSet, rest: Array, vertex_count: int
+) -> tuple[SparseMatrix, SparseMatrix]:
+    """The bending matrix without and with the cosines of the rest angles; one if all are flat."""
+    stiffnesses = [hinges.stiffness]
+    if curved_mask(hinges).any():
+        cosine = np.maximum(np.cos(hinges.rest_angle), LEAST_REST_COSINE)
+        stiffnesses.append(hinges.stiffness * cosine)
+    matrices = bending_matrices(hinges, rest, vertex_count, stiffnesses)
+    return matrices[0], matrices[-1]
+
+
+def _ranks(order: Indices) -> Indices:
+    """The place of each vertex in an order."""
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order), dtype=order.dtype)
+    return rank
+
+
+def _one_value(values: Array) -> Array:
+    """The same array; without memory if all its values are the same."""
+    if len(values) and (values == values[0]).all():
+        return np.broadcast_to(values[:1].copy(), values.shape)
+    return values
 
 
 def _middle(parts: Sequence[ClothPart]) -> Array:
@@ -304,8 +390,7 @@ def _bend_rate(fabric: Fabric) -> float:
 
 def _build_part(part: ClothPart, origin: Array, on_phase: Callable[[str], None]) -> _BuiltPart:
     order = morton_order(part.rest).astype(np.int32)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order), dtype=order.dtype)
+    rank = _ranks(order)
     sheet = select_faces(part.mesh, clean_faces(part.mesh, part.rest))
     triangulation = triangulate(sheet, part.rest)
     area = vertex_areas(triangulation, part.rest, len(order))

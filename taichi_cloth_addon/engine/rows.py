@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Gather lists: for every vertex the couplings, triangles and hinges it takes part in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,8 @@ class Rows:
 def _spread(values: Reals, index: Indices) -> Reals:
     if not len(values):
         return np.zeros((len(index), *values.shape[1:]), dtype=values.dtype)
-    result = np.take(values, np.maximum(index, 0), axis=0)
+    # -1 takes the last value, which is as good as any.
+    result = np.take(values, index, axis=0)
     result[index < 0] = 0.0
     return result
 
@@ -138,6 +140,17 @@ def incidence(elements: Indices, vertex_count: int) -> tuple[Indices, Indices]:
     counts = np.bincount(flat, minlength=vertex_count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     return offsets, entries
+
+
+def row_sums(matrix: SparseMatrix, of: Callable[[Floats], Floats]) -> Floats:
+    """Sum a function of the entries in each row of a matrix, (V,)."""
+    total = np.empty(len(matrix.offsets) - 1)
+    for start in range(0, len(total), _BLOCK):
+        offsets = matrix.offsets[start : start + _BLOCK + 1]
+        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        values = of(matrix.weights[offsets[0] : offsets[-1]])
+        total[start : start + _BLOCK] = np.bincount(rows, values, len(offsets) - 1)
+    return total
 
 
 def curved_mask(hinges: HingeSet) -> npt.NDArray[np.bool_]:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The only time loop: a generator of frames; no input or output."""
 
-import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from . import trouble
+from . import heap, trouble
 from .hybrid.solver import HybridSolver
 from .inputs import FrameInputs
 from .model import ClothModel, ClothState, build_model
@@ -19,6 +18,8 @@ __all__ = ["Cancelled", "Frame", "SimulationError", "build_model", "simulate"]
 
 # The solver has asked so often whether to stop once all its kernels have run.
 _COMPILED = 4
+# Vertices from which on what a frame frees is worth giving back.
+_LARGE = 100_000
 
 
 class Cancelled(Exception):  # noqa: N818 (not an error)
@@ -36,7 +37,7 @@ class Frame:
     Attributes:
         index: 0 at the first frame of the bake.
         positions: (V, 3) world positions in the caller's order, m.
-        state: the model's state, from which a bake can go on.
+        state: the model's state, from which a bake can go on. Its arrays are not to be changed.
         report: what the solver did; None for a first frame.
     """
 
@@ -95,11 +96,12 @@ def simulate(
 
     stream = iter(inputs)
     before = next(stream)
+    heap.trim()
     if start is None:
         state = _first_state(model, before)
-        yield Frame(0, model.world_positions(state), _copy(state), None)
+        yield Frame(0, model.world_positions(state), replace(state), None)
     else:
-        state = _copy(start)
+        state = replace(start)
     fabrics = tuple(part.fabric for part in model.parts)
     index = round(state.time / frame_duration)
     for now in stream:
@@ -112,7 +114,7 @@ def simulate(
             solver = HybridSolver(model, options, check)
             tell("compiling")
         moment = trouble.Moment(
-            *(model, state.positions.copy(), before, now, state.time, frame_duration, options)
+            *(model, state.positions, before, now, state.time, frame_duration, options)
         )
         report = solver.step(state, before, now, frame_duration)
         # The clock is the frame's, so that rounding does not add up.
@@ -124,7 +126,9 @@ def simulate(
             stretched = watch.warnings(moment, state.positions)
             report = replace(report, warnings=(*report.warnings, *stretched))
         tell("simulating")
-        yield Frame(index, model.world_positions(state), _copy(state), report)
+        if model.vertex_count >= _LARGE:
+            heap.trim()
+        yield Frame(index, model.world_positions(state), replace(state), report)
         before = now
 
 
@@ -135,7 +139,3 @@ def _first_state(model: ClothModel, first: FrameInputs) -> ClothState:
     targets = first.samples[-1].pin_targets - model.origin
     state.positions[model.pin_vertices[fixed]] = targets[fixed]
     return state
-
-
-def _copy(state: ClothState) -> ClothState:
-    return copy.deepcopy(state)

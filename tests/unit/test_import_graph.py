@@ -20,6 +20,7 @@ ADDON = ROOT / "taichi_cloth_addon"
 
 # A module (or package) of the engine may import itself and those above it, no other.
 ENGINE_ORDER = (
+    "heap",
     "sorting",
     "polygons",
     "mesh",

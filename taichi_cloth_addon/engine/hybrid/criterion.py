@@ -83,7 +83,9 @@ def mark(model: ClothModel, positions: Shape, h: float, safety: float = SAFETY) 
     for kind in _ORDER:
         chosen = network.kind == kind
         trial = _sum_springs(model, positions, (h * h, 2.0 * h), chosen)
-        passes = _largest_eigenvalue(trial + matrix) <= budget
+        trial += matrix
+        passes = _largest_eigenvalue(trial) <= budget
+        del trial
         for piece in _pieces(len(chosen)):
             piece_chosen = chosen[piece]
             allowed = passes[network.vertices[piece][piece_chosen]].all(axis=1)
@@ -155,7 +157,7 @@ def bounds(model: ClothModel, positions: Shape) -> Bounds:
     c = np.zeros_like(k)
     if model.network.damping.any():
         c = _largest_eigenvalue(_sum_springs(model, positions, (0.0, 1.0)))
-    sums = _bending_row_sums(model)
+    sums = model.bending_row_sums
     k += sums
     c += sums * model.bend_rate
     k[model.pin_vertices] += model.pin_stiffness
@@ -249,15 +251,4 @@ def _sum_hinges(model: ClothModel, h: float, chosen: Mask | None) -> Array:
         loads = rate[:, None] * weights * weights.sum(axis=1)[:, None]
         places = (vertices - start).reshape(-1)
         total[span] += np.bincount(places, loads.reshape(-1), span.stop - start)
-    return total
-
-
-def _bending_row_sums(model: ClothModel) -> Array:
-    matrix = model.bending_upper
-    total = np.empty(model.vertex_count)
-    for piece in _pieces(model.vertex_count):
-        offsets = matrix.offsets[piece.start : piece.stop + 1]
-        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        weights = np.abs(matrix.weights[offsets[0] : offsets[-1]])
-        total[piece] = np.bincount(rows, weights, len(offsets) - 1)
     return total

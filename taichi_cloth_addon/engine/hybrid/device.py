@@ -53,6 +53,7 @@ class DeviceModel:
         self.offsets = runtime.upload(model.rows.offsets)
         self.middles = runtime.upload(model.rows.middles)
         self.neighbours = runtime.upload(model.rows.neighbours)
+        self.entry_count = len(model.rows.neighbours)
         self.row_springs = runtime.upload(model.rows.spring)
         self.spring_count = len(model.network.vertices)
         self.spring_ends = runtime.upload(model.network.vertices.reshape(-1))
@@ -69,25 +70,17 @@ class DeviceModel:
         self.hinge_energy = runtime.zeros(self.curved_count)
         self.everything = self.couplings(None, None)
 
-        self.triangles = runtime.upload(model.triangles.reshape(-1))
-        self.air_coefficient = runtime.upload(model.air_drag)
-        offsets, entries = rows.incidence(model.triangles, self.count)
-        self.triangle_offsets = runtime.upload(offsets)
-        self.triangle_entries = runtime.upload(entries // 3)
-        self.triangle_force = runtime.zeros(len(model.triangles), 3)
-        self.triangle_drag = runtime.zeros(2 * len(model.triangles), 3)
+        self.has_air = bool((model.air_drag > 0.0).any())
+        if self.has_air:
+            self._upload_triangles()
         self.air_force = runtime.zeros(self.count, 3)
         self.air_drag = runtime.zeros(2 * self.count, 3)
-        self.air_share = runtime.upload(model.air_share)
-        self.has_air = bool((model.air_drag > 0.0).any())
-        self.air_before = runtime.zeros(self.count, 3)
-        self.air_after = runtime.zeros(self.count, 3)
 
         self.limited = any(part.strain_limit > 0.0 for part in model.parts)
         lengths = model.rows.spring_values(_limit_lengths(model)) if self.limited else _NO_LIMITS
         self.limits = runtime.upload(lengths)
 
-        pin_spring = np.zeros((self.count, 2))
+        pin_spring = np.zeros((self.count, 2), dtype=np.float32)
         pin_spring[model.pin_vertices, 0] = model.pin_stiffness
         pin_spring[model.pin_vertices, 1] = model.pin_damping
         self.pin_spring = runtime.upload(pin_spring)
@@ -103,25 +96,46 @@ class DeviceModel:
         self.x = runtime.zeros(self.count, 3)
         self.v = runtime.zeros(self.count, 3)
 
+    def _upload_triangles(self) -> None:
+        """What only cloths that feel the air need."""
+        model = self.model
+        self.triangles = runtime.upload(model.triangles.reshape(-1))
+        self.air_coefficient = runtime.upload(model.air_drag)
+        offsets, entries = rows.incidence(model.triangles, self.count)
+        self.triangle_offsets = runtime.upload(offsets)
+        self.triangle_entries = runtime.upload(entries // 3)
+        self.triangle_force = runtime.zeros(len(model.triangles), 3)
+        self.triangle_drag = runtime.zeros(2 * len(model.triangles), 3)
+        self.air_share = runtime.upload(model.air_share)
+        self.air_before = runtime.zeros(self.count, 3)
+        self.air_after = runtime.zeros(self.count, 3)
+
     def couplings(self, springs: Mask | None, hinges: Mask | None) -> Couplings:
         """The couplings of the chosen springs and hinges; None chooses all."""
         model = self.model
         network = model.network
-        values = np.stack([network.rest_length, network.stiffness, network.damping], axis=1)
+        # In the device's precision at once: what follows copies them.
+        values = np.empty((self.spring_count, 3), dtype=np.float32)
+        for column, array in enumerate((network.rest_length, network.stiffness, network.damping)):
+            values[:, column] = array
         bending, upper = model.bending.weights, model.bending_upper.weights
         curved = self._curved_stiffness
         if springs is not None:
-            values = values * np.stack([np.ones(len(springs)), springs, springs], axis=1)
+            values[~springs, 1:] = 0.0
         if hinges is not None:
             chosen = hinges.astype(np.float64)
             cosine = np.maximum(np.cos(model.hinges.rest_angle), LEAST_REST_COSINE)
             bending = self._bending(chosen * cosine)
             upper = self._bending(chosen)
             curved = curved * hinges[self._curved_index]
+        uploaded = runtime.upload(model.rows.bending_values(bending.astype(np.float32)))
         return Couplings(
             runtime.upload(model.rows.spring_values(values)),
-            runtime.upload(model.rows.bending_values(bending)),
-            runtime.upload(model.rows.bending_values(upper)),
+            uploaded,
+            # Where all hinges are flat the two are one.
+            uploaded
+            if upper is bending
+            else runtime.upload(model.rows.bending_values(upper.astype(np.float32))),
             runtime.upload(curved),
             len(curved) > 0,
         )
@@ -155,7 +169,7 @@ class DeviceModel:
         pins = model.pin_vertices
         first = start.pin_targets - model.origin
         last = end.pin_targets - model.origin
-        target = model.positions.copy()
+        target = model.positions.astype(np.float32)
         velocity = np.zeros_like(target)
         target[pins] = first
         velocity[pins] = (last - first) / duration

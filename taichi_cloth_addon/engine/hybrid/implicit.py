@@ -62,7 +62,7 @@ class ImplicitStepper:
         self._norms = Norms(device, self._partial)
         self._system = System(
             runtime.zeros(len(device.model.network.vertices), 4),
-            runtime.zeros(len(device.model.rows.neighbours), 4),
+            runtime.zeros(device.entry_count, 4),
             runtime.zeros(2 * solver.nodes, 3),
             runtime.zeros(2 * solver.nodes, 3),
             runtime.zeros(count, 3),

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .. import hierarchy, runtime
+from .. import heap, hierarchy, runtime
 from ..hierarchy import PARENTS, Level
 from ..model import ClothModel
 from ..runtime import DeviceArray
@@ -31,11 +31,18 @@ class Multigrid:
 
     bounding = True
 
-    def __init__(self, device: DeviceModel) -> None:
-        """Build the levels of the device's model."""
+    def __init__(self, device: DeviceModel, *, release: bool = False) -> None:
+        """Build the levels of the device's model.
+
+        Args:
+            device: has the model.
+            release: whether to drop what only the set-up needs of the model, see its ``release``.
+        """
         self._device = device
         model = device.model
         network = model.network
+        if release:
+            model.release("hinges", "rows")
         graph = hierarchy.Graph(
             network.vertices,
             network.stiffness,
@@ -43,7 +50,11 @@ class Multigrid:
             model.fixed,
             _bending(model),
         )
+        if release:
+            model.release()
         levels = hierarchy.build_levels(graph)
+        del graph
+        heap.trim()
         count = device.count
         springs = len(network.vertices)
         nodes = np.cumsum([count, *(level.count for level in levels)])
@@ -150,16 +161,22 @@ class Multigrid:
         self._bend_offsets = runtime.upload(offsets)
         self._bend_neighbours = runtime.upload(pairs[:, ::-1].T.reshape(-1)[order])
         self._bend_strength = np.tile(strength, 2)[order]
-        self._bend_rate = np.concatenate(rates)[self._nodes[1] :][owner[order]]
-        self._bend_weights = runtime.zeros(len(order))
+        self._bend_weights = runtime.upload(self._bend_strength)
         self._bend_step = 0.0
+        self._bend_damped = bool((rate > 0.0).any())
+        if self._bend_damped:
+            self._bend_rate = np.concatenate(rates)[self._nodes[1] :][owner[order]]
+        else:
+            # The weights are the strengths, whatever the step.
+            self._bend_strength = np.zeros(0)
 
     def prepare(self, system: System, h: float) -> None:
         """See LinearSolver: make the coarse matrices of a new Hessian."""
-        if h != self._bend_step:
+        if self._bend_damped and len(self._bend_strength) and h != self._bend_step:
             self._bend_step = h
             weights = self._bend_strength * (1.0 + self._bend_rate / h)
-            self._bend_weights = runtime.upload(weights)
+            # Into the same array: launches remember a new one, and the old ones with it.
+            self._bend_weights.from_numpy(weights.astype(np.float32))
         for level in range(1, len(self._nodes) - 1):
             cycle_kernels.coarsen(
                 self._nodes[1],
@@ -337,5 +354,8 @@ def _bending(model: ClothModel) -> hierarchy.Bending:
     matrix = model.bending_upper
     rows = np.repeat(np.arange(model.vertex_count, dtype=np.int32), np.diff(matrix.offsets))
     upper = rows < matrix.neighbours
-    pairs = np.stack([rows[upper], matrix.neighbours[upper]], axis=1)
-    return hierarchy.Bending(pairs, -matrix.weights[upper])
+    pairs = np.empty((int(np.count_nonzero(upper)), 2), dtype=np.int32)
+    pairs[:, 0], pairs[:, 1] = rows[upper], matrix.neighbours[upper]
+    strength = matrix.weights[upper]
+    np.negative(strength, out=strength)
+    return hierarchy.Bending(pairs, strength)

@@ -58,6 +58,5 @@ def _rounding(model: ClothModel, size: float) -> npt.NDArray[np.float64]:
     square = np.zeros(model.vertex_count)
     for end in model.network.vertices.T:
         square += np.bincount(end, model.network.stiffness**2, minlength=model.vertex_count)
-    rows = np.repeat(np.arange(model.vertex_count), np.diff(model.bending.offsets))
-    square += np.bincount(rows, model.bending.weights**2, minlength=model.vertex_count)
+    square += model.bending_squares
     return _ROUNDING * size * np.sqrt(square)

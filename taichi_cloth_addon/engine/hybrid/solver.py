@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from .. import heap
 from ..inputs import FrameInputs
 from ..model import ClothModel, ClothState
 from ..solver import Integrator, Quality, SolverOptions, StepReport
@@ -46,6 +47,8 @@ _TRIES = 4
 _LARGE_EXCESS = 1e-4
 # A split is made anew for a shape at which a vertex comes this near to its bound.
 _LARGEST_LOAD = 0.95
+# Springs that are measured at a time.
+_PIECE = 1 << 16
 
 # Share of springs and bending elements that must be explicit for a split: its steps are of
 # first order, and what is implicit costs as much as before. SOR is the published method.
@@ -82,6 +85,10 @@ class HybridSolver:
         self._options = options
         self._cancelled = cancelled
         self._device = DeviceModel(model)
+        if options.integrator is Integrator.EXPLICIT and not self._device.limited:
+            model.release()
+        else:
+            heap.trim()
         self._explicit: ExplicitStepper | None = None
         self._implicit: dict[Integrator, ImplicitStepper] = {}
         self._rest_split: _Split | None = None
@@ -125,16 +132,21 @@ class HybridSolver:
 
     def worst_strain(self, state: ClothState) -> float:
         """Largest relative stretch of a structural spring; not finite if a position is not."""
-        network = self._model.network
-        structural = (network.kind == SpringKind.STRUCTURAL) & (network.rest_length > 0.0)
-        first, second = network.vertices[structural].T
-        offset = state.positions[second] - state.positions[first]
-        with np.errstate(over="ignore", invalid="ignore"):
-            length = np.linalg.norm(offset.astype(np.float64), axis=1)
-            strain = length / network.rest_length[structural] - 1.0
         if not np.isfinite(state.positions).all():
             return math.inf
-        return float(strain.max(initial=0.0))
+        network = self._model.network
+        worst = 0.0
+        for start in range(0, len(network.vertices), _PIECE):
+            piece = slice(start, start + _PIECE)
+            rest = network.rest_length[piece]
+            structural = (network.kind[piece] == SpringKind.STRUCTURAL) & (rest > 0.0)
+            first, second = network.vertices[piece][structural].T
+            offset = state.positions[second] - state.positions[first]
+            with np.errstate(over="ignore", invalid="ignore"):
+                length = np.linalg.norm(offset.astype(np.float64), axis=1)
+                strain = length / rest[structural] - 1.0
+            worst = float(strain.max(initial=worst))
+        return worst
 
     def _advance(
         self,
@@ -239,6 +251,7 @@ class HybridSolver:
             split = _Split(h, marking, implicit, explicit)
         if at_rest:
             self._rest_split = split
+            heap.trim()
         return split
 
     def _explicit_stepper(self) -> ExplicitStepper:
@@ -254,8 +267,11 @@ class HybridSolver:
                 )
             else:
                 settings = QUALITIES[self._options.quality][1]
-                stepper = ImplicitStepper(self._device, Multigrid(self._device), settings)
+                whole = self._rest_split is not None and self._rest_split.explicit is None
+                solver = Multigrid(self._device, release=whole)
+                stepper = ImplicitStepper(self._device, solver, settings)
             self._implicit[integrator] = stepper
+            heap.trim()
         return self._implicit[integrator]
 
 
