@@ -31,6 +31,8 @@ _LOAD_STRAIN = 0.3
 _FAR = 0.5
 _GRAVITY = 50.0
 _MANY = 200
+# Springs at a time.
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -122,14 +124,18 @@ def blow_up(moment: Moment, positions: npt.NDArray[np.float32]) -> str:
 def strains(model: ClothModel, positions: npt.NDArray[np.float32]) -> list[float]:
     """Largest relative stretch of a structural spring of each cloth."""
     network = model.network
-    structural = (network.kind == SpringKind.STRUCTURAL) & (network.rest_length > 0.0)
-    first, second = network.vertices[structural].T
-    length = np.linalg.norm((positions[second] - positions[first]).astype(np.float64), axis=1)
-    strain = length / network.rest_length[structural] - 1.0
-    return [
-        float(strain[(first >= own.start) & (first < own.stop)].max(initial=0.0))
-        for own in model.slices
-    ]
+    worst = [0.0] * len(model.slices)
+    for start in range(0, len(network.vertices), _PIECE):
+        piece = slice(start, start + _PIECE)
+        rest = network.rest_length[piece]
+        structural = (network.kind[piece] == SpringKind.STRUCTURAL) & (rest > 0.0)
+        first, second = network.vertices[piece][structural].T
+        length = np.linalg.norm((positions[second] - positions[first]).astype(np.float64), axis=1)
+        strain = length / rest[structural] - 1.0
+        for cloth, own in enumerate(model.slices):
+            mine = strain[(first >= own.start) & (first < own.stop)]
+            worst[cloth] = float(mine.max(initial=worst[cloth]))
+    return worst
 
 
 def _largest(causes: Sequence[Cause]) -> Cause:
