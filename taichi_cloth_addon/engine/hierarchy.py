@@ -141,17 +141,22 @@ def _coarsen(graph: Graph) -> tuple[Level, Graph]:
     stiffness = np.add.reduceat(
         np.append(shares * graph.stiffness[sources], 0.0), offsets[:-1].astype(np.int64)
     )
-    touching = _keys(parents[:, 0][strong], len(fixed))
-    is_strong = np.isin(_keys(springs, len(fixed)), touching)
+    first, second = (parents[:, 0][end] for end in strong.T)
+    apart = first != second
+    touching = _keys(first[apart], second[apart], len(fixed))
+    is_strong = np.isin(_keys(springs[:, 0], springs[:, 1], len(fixed)), touching)
+    del first, second, apart, touching
     bending = _coarse_bending(graph.bending, parents, weights, fixed)
     level = Level(parents, weights, springs, offsets, sources, shares, fixed, bending)
     return level, Graph(springs, stiffness[: len(springs)], is_strong, fixed, bending)
 
 
-def _keys(pairs: Indices, count: int) -> Integers:
+def _keys(one: Indices, two: Indices, count: int) -> Integers:
     """One number for each unordered pair."""
-    low = pairs.min(axis=1).astype(np.int64)
-    return np.asarray(low * count + pairs.max(axis=1))
+    keys = np.minimum(one, two).astype(np.int64)
+    keys *= count
+    keys += np.maximum(one, two)
+    return keys
 
 
 def _independent_set(edges: Indices, count: int, first: Mask) -> Mask:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .. import rows, runtime, transfer, wind
+from .. import heap, rows, runtime, transfer, wind
 from ..bending import bending_matrix
 from ..inputs import FrameInputs, Sample
 from ..model import LEAST_REST_COSINE, ClothModel, ClothState
@@ -69,6 +69,7 @@ class DeviceModel:
         self.hinge_forces = runtime.zeros(4 * self.curved_count, 3)
         self.hinge_energy = runtime.zeros(self.curved_count)
         self.everything = self.couplings(None, None)
+        heap.trim()
 
         self.has_air = bool((model.air_drag > 0.0).any())
         if self.has_air:

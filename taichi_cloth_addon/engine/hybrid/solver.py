@@ -269,6 +269,7 @@ class HybridSolver:
                 settings = QUALITIES[self._options.quality][1]
                 whole = self._rest_split is not None and self._rest_split.explicit is None
                 solver = Multigrid(self._device, release=whole)
+                heap.trim()
                 stepper = ImplicitStepper(self._device, solver, settings)
             self._implicit[integrator] = stepper
             heap.trim()
