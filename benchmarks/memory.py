@@ -120,7 +120,8 @@ def report(options: argparse.Namespace) -> str:
     ]
     return (
         "A quad sheet of 1 m hangs by two corners, IMPLICIT, NORMAL quality; the worker bakes "
-        f"{FRAMES} frames of a job folder. Peak is the most resident memory of its process. "
+        f"{FRAMES} frames of a job folder. Peak is the most resident memory of its process, "
+        "in MB of 2^20 bytes. "
         "Bytes are those of the arrays that the solver and its model hold while they step. "
         "Set-up in all is the building of the model and what the first frame takes longer than "
         f"the {FRAMES - 1} after it, kernels loaded from their cache.\n\n{table(head, rows)}"

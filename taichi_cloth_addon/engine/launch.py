@@ -9,6 +9,7 @@ goes. docs/decisions/0007-launches.md says more.
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ Ndarray = ti.lang._ndarray.Ndarray
 
 # Sets of arrays remembered by a kernel; beyond that it forgets them all.
 _MOST = 64
+# All kernels, to be told to forget.
+_kernels: "weakref.WeakSet[Kernel]" = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Kernel:
         kinds = [parameter.annotation for parameter in parameters]
         self._by_value = [not isinstance(kind, ti.types.ndarray) for kind in kinds]
         self._templates = [kind is ti.template or isinstance(kind, ti.template) for kind in kinds]
+        _kernels.add(self)
         self._prepared: dict[tuple[Any, ...], _Prepared] = {}
         # Where a number goes: its place in the call, in the context, and how it is set.
         self._numbers: list[tuple[int, tuple[int], Any]] = []
@@ -99,6 +103,10 @@ class Kernel:
             return context.get_struct_ret_float((0,))
         return None
 
+    def clear(self) -> None:
+        """Forget all arrays."""
+        self._prepared.clear()
+
     def _prepare(self, program: Any, arguments: tuple[Any, ...]) -> _Prepared | None:
         """Compile and set the arrays; None if one of them is not Taichi's."""
         arrays = tuple(
@@ -119,6 +127,13 @@ class Kernel:
             if not self._by_value[index]
         )
         return _Prepared(program, compiled, context, placed, arrays)
+
+
+def forget() -> None:
+    """Let go of all arrays, once a solver is not used any more: launches keep theirs alive."""
+    runtime.synchronize()
+    for each in _kernels:
+        each.clear()
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

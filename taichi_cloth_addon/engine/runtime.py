@@ -11,6 +11,7 @@ import contextlib
 import io
 import os
 import sys
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -228,7 +229,7 @@ def upload(values: npt.NDArray[Any]) -> DeviceArray:
         values = np.zeros((1, *values.shape[1:]), dtype=values.dtype)
     vector = values.ndim == 2  # noqa: PLR2004
     if vector:
-        array = ti.Vector.ndarray(values.shape[1], dtype, values.shape[0])
+        array = _vectors(values.shape[1], dtype, values.shape[0])
     else:
         array = ti.ndarray(dtype, values.shape)
     array.from_numpy(values)
@@ -240,7 +241,25 @@ def zeros(count: int, width: int = 1) -> DeviceArray:
     ti = import_taichi()
     count = max(count, 1)
     # Taichi makes them zero itself; its fill of vectors takes 3 ms.
-    return ti.ndarray(ti.f32, count) if width == 1 else ti.Vector.ndarray(width, ti.f32, count)
+    return ti.ndarray(ti.f32, count) if width == 1 else _vectors(width, ti.f32, count)
+
+
+def _vectors(width: int, dtype: Any, count: int) -> DeviceArray:
+    """An array of vectors that is freed when it is no longer used.
+
+    Taichi 1.7.4 frees arrays of numbers alone (taichi-dev/taichi issue 8763).
+    """
+    ti = import_taichi()
+    array = ti.Vector.ndarray(width, dtype, count)
+    program = ti.lang.impl.get_runtime().prog
+
+    def free(memory: Any) -> None:
+        # A program that was reset has freed it already.
+        if ti.lang.impl.get_runtime().prog is program:
+            program.delete_ndarray(memory)
+
+    weakref.finalize(array, free, array.arr).atexit = False
+    return array
 
 
 def synchronize() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from . import heap, trouble
+from . import heap, launch, trouble
 from .hybrid.solver import HybridSolver
 from .inputs import FrameInputs
 from .model import ClothModel, ClothState, build_model
@@ -110,6 +110,7 @@ def simulate(
             fabrics = now.fabrics
             model = model.with_fabrics(fabrics)
             solver = None
+            launch.forget()
         if solver is None:
             solver = HybridSolver(model, options, check)
             tell("compiling")

@@ -147,12 +147,6 @@ class Multigrid:
             ]
         )
         strength = np.concatenate([np.zeros(0), *(level.bending.strength for level in levels)])
-        rate = self._device.model.bend_rate
-        rates = [rate]
-        for level in levels:
-            rate_of = np.zeros(level.count)
-            rate_of[level.parents[:, 0]] = rates[-1]
-            rates.append(rate_of)
         owner = pairs.T.reshape(-1) - self._nodes[1]
         order = stable_order(owner)
         coarse = self.nodes - self._nodes[1]
@@ -163,12 +157,20 @@ class Multigrid:
         self._bend_strength = np.tile(strength, 2)[order]
         self._bend_weights = runtime.upload(self._bend_strength)
         self._bend_step = 0.0
+        rate = self._device.model.bend_rate
         self._bend_damped = bool((rate > 0.0).any())
-        if self._bend_damped:
-            self._bend_rate = np.concatenate(rates)[self._nodes[1] :][owner[order]]
-        else:
+        if not self._bend_damped:
             # The weights are the strengths, whatever the step.
             self._bend_strength = np.zeros(0)
+        elif (rate == rate[0]).all():
+            self._bend_rate = rate[:1].copy()
+        else:
+            rates = [rate]
+            for level in levels:
+                rate_of = np.zeros(level.count)
+                rate_of[level.parents[:, 0]] = rates[-1]
+                rates.append(rate_of)
+            self._bend_rate = np.concatenate(rates)[self._nodes[1] :][owner[order]]
 
     def prepare(self, system: System, h: float) -> None:
         """See LinearSolver: make the coarse matrices of a new Hessian."""
